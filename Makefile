@@ -1,0 +1,30 @@
+# `make train` and `make test` work on a fresh machine: they set up .venv first.
+PYTHON ?= python3.11
+VENV := .venv
+BIN := $(VENV)/bin
+GAME ?= pong
+ARGS ?=
+
+.PHONY: train test learn lint setup
+
+$(VENV)/.ready: pyproject.toml
+	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	$(BIN)/pip install --quiet --disable-pip-version-check --editable ".[dev,minigrid,report]"
+	touch $@
+
+setup: $(VENV)/.ready
+
+train: setup
+	$(BIN)/agent57 train --env $(GAME) --scale laptop --out runs/$(GAME) $(ARGS)
+
+lint: setup
+	$(BIN)/ruff format --check .
+	$(BIN)/ruff check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+
+test: lint
+	$(BIN)/pytest
+
+learn: setup
+	$(BIN)/pytest -m slow

@@ -1,0 +1,377 @@
+"""Every hyperparameter, as frozen dataclasses. The defaults are the paper's Agent57.
+
+Sources are named beside the fields: `table` is the paper's hyperparameter table, `NGU` and `R2D2`
+are the papers it builds on, `spec` marks a gap of the paper that docs/FIDELITY.md argues.
+Nothing here computes anything but what follows from the fields themselves.
+"""
+
+import dataclasses
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+CONFIG_VERSION = 1
+
+
+class ConfigError(ValueError):
+    """A setting that cannot work: one line that names the field and the fix."""
+
+
+def require(condition: bool, message: str) -> None:
+    """Raise `ConfigError` with `message` unless `condition` holds."""
+    if not condition:
+        raise ConfigError(message)
+
+
+def require_positive(section: object, group: str, *names: str) -> None:
+    """Check that the named fields of a section are positive."""
+    for name in names:
+        value = getattr(section, name)
+        require(value > 0, f"{group}.{name} must be positive, got {value}")
+
+
+def require_unit(section: object, group: str, *names: str) -> None:
+    """Check that the named fields of a section lie in [0, 1]."""
+    for name in names:
+        value = getattr(section, name)
+        require(0 <= value <= 1, f"{group}.{name} must lie in [0, 1], got {value}")
+
+
+@dataclass(frozen=True, kw_only=True)
+class EnvConfig:
+    """The task, and the paper's Atari preprocessing table."""
+
+    name: str = "pong"  # a paper game name, random_coin, or a Gymnasium id
+    frame_skip: int = 4  # emulator frames per agent step
+    frame_size: int = 84  # pixels; spec: "standard preprocessing"
+    noop_max: int = 30  # emulator frames of no-op at the start of an episode
+    max_episode_frames: int = 108_000  # 30 minutes at 60 Hz; a truncation, not a termination
+    sticky_actions: float = 0.0  # probability that the emulator repeats the last action
+    parallel: Literal["sync", "async"] = "sync"  # Gymnasium ids: lanes in this process or one each
+
+    def __post_init__(self) -> None:
+        require_positive(self, "env", "frame_skip", "frame_size", "max_episode_frames")
+        require(self.noop_max >= 0, f"env.noop_max must not be negative, got {self.noop_max}")
+        require_unit(self, "env", "sticky_actions")
+
+
+@dataclass(frozen=True, kw_only=True)
+class FamilyConfig:
+    """The policies an agent can play: one (beta_j, gamma_j) per arm j."""
+
+    arms: int = 32  # N, table
+    max_beta: float = 0.3  # of the last arm, table; arm 0 has none
+    discounts: Literal["agent57", "ngu"] = "agent57"  # the curve gamma_j follows
+    max_gamma: float = 0.9999  # gamma_0, of arm 0
+    middle_gamma: float = 0.997  # gamma_1; unused by the ngu curve
+    min_gamma: float = 0.99  # gamma_2, of the last arm
+    betas: tuple[float, ...] = ()  # replaces the curve when given, one per arm
+    gammas: tuple[float, ...] = ()  # replaces the curve when given, one per arm
+
+    def __post_init__(self) -> None:
+        require_positive(self, "family", "arms")
+        require(self.max_beta >= 0, f"family.max_beta must not be negative, got {self.max_beta}")
+        for name in ("max_gamma", "middle_gamma", "min_gamma"):
+            gamma = getattr(self, name)
+            require(0 < gamma < 1, f"family.{name} must lie in (0, 1), got {gamma}")
+        require(
+            self.min_gamma <= self.max_gamma,
+            f"family.min_gamma must not exceed family.max_gamma, "
+            f"got {self.min_gamma} > {self.max_gamma}",
+        )
+        for name in ("betas", "gammas"):
+            given = getattr(self, name)
+            require(
+                len(given) in (0, self.arms),
+                f"family.{name} must hold one value per arm ({self.arms}), got {len(given)}",
+            )
+        require(all(b >= 0 for b in self.betas), "family.betas must not be negative")
+        require(not self.betas or self.betas[0] == 0, "family.betas must start with 0 (arm 0)")
+        require(all(0 < g < 1 for g in self.gammas), "family.gammas must lie in (0, 1)")
+
+    @property
+    def is_curious(self) -> bool:
+        """Whether any arm values the intrinsic reward; otherwise it is not computed at all."""
+        return max(self.betas, default=self.max_beta if self.arms > 1 else 0.0) > 0
+
+
+@dataclass(frozen=True, kw_only=True)
+class ControllerConfig:
+    """How the arm of the next episode is chosen."""
+
+    kind: Literal["ucb", "uniform", "fixed", "exploit"] = "ucb"  # fixed: lane l plays arm l mod N
+    window: int = 160  # episodes, tau; paper: 160 in section 4, 90 in the table
+    bonus: float = 1.0  # the paper's UCB beta, table
+    epsilon: float = 0.5  # table
+
+    def __post_init__(self) -> None:
+        require_positive(self, "controller", "window")
+        require_unit(self, "controller", "epsilon")
+        require(self.bonus >= 0, f"controller.bonus must not be negative, got {self.bonus}")
+
+
+@dataclass(frozen=True, kw_only=True)
+class CuriosityConfig:
+    """NGU's intrinsic reward: episodic novelty (algorithm 1) times the life-long modulator."""
+
+    neighbours: int = 10  # k, table
+    kernel_epsilon: float = 1e-4  # table
+    cluster_distance: float = 8e-3  # xi, NGU table 6
+    pseudo_count: float = 1e-3  # c, NGU table 6
+    max_similarity: float = 8.0  # s_m, NGU table 6
+    memory: int = 30_000  # embeddings kept per episode, table
+    max_modulation: float = 5.0  # L, table
+    warmup_steps: int = 1000  # agent steps of all lanes before alpha may differ from 1; spec 25
+
+    def __post_init__(self) -> None:
+        require_positive(
+            self, "curiosity", "neighbours", "kernel_epsilon", "pseudo_count", "memory",
+            "max_similarity",
+        )  # fmt: skip
+        require(
+            self.memory >= self.neighbours,
+            f"curiosity.memory must be at least curiosity.neighbours ({self.neighbours}), "
+            f"got {self.memory}",
+        )
+        require(
+            self.max_modulation >= 1,
+            f"curiosity.max_modulation must be at least 1, got {self.max_modulation}",
+        )
+
+
+@dataclass(frozen=True, kw_only=True)
+class NetworkConfig:
+    """Sizes of the networks (spec 44: the paper's figures are not in its source)."""
+
+    values: Literal["separate", "joint"] = "separate"  # Q^e and Q^i, or one Q of r^e + beta_j r^i
+    core: Literal["lstm", "none"] = "lstm"
+    channels: tuple[int, ...] = (32, 64, 64)  # of the pixel torso: 8x8/4, 4x4/2, 3x3/1 (DQN)
+    grid_channels: tuple[int, ...] = (16, 32)  # of the torso for small grids: 3x3/1 (NGU table 7)
+    features: int = 512  # width of the layer between torso and core
+    state: int = 512  # units of the LSTM
+    head: int = 512  # hidden units of the advantage and of the value head
+    embedding: int = 32  # controllable-state embedding f(x), NGU
+    inverse_head: int = 128  # hidden units of the inverse-dynamics classifier, NGU
+    rnd: int = 128  # outputs of the random and of the trained RND network, NGU
+    reward_input: Literal["raw", "squash"] = "raw"  # how the previous rewards enter the network
+
+    def __post_init__(self) -> None:
+        require_positive(
+            self, "network", "features", "state", "head", "embedding", "inverse_head", "rnd"
+        )
+        for name in ("channels", "grid_channels"):
+            sizes = getattr(self, name)
+            require(
+                len(sizes) > 0 and all(size > 0 for size in sizes),
+                f"network.{name} must be positive sizes, got {sizes}",
+            )
+        require(len(self.channels) == 3, f"network.channels must be three, got {self.channels}")
+
+
+@dataclass(frozen=True, kw_only=True)
+class SequenceConfig:
+    """How experience is cut into windows, in agent steps."""
+
+    trace: int = 160  # H: steps trained per window, table
+    period: int = 80  # steps between the starts of adjacent windows, table; spec 19
+    burn_in: int = 0  # steps that only warm the recurrent state up; spec 18 (R2D2: 40)
+
+    def __post_init__(self) -> None:
+        require_positive(self, "sequence", "trace", "period")
+        require(self.burn_in >= 0, f"sequence.burn_in must not be negative, got {self.burn_in}")
+        require(
+            self.window % self.period == 0,
+            f"sequence.trace + sequence.burn_in must be a multiple of sequence.period "
+            f"({self.period}), got {self.window}",
+        )
+
+    @property
+    def window(self) -> int:
+        """Steps stored per window, T; one more observation is there to bootstrap from."""
+        return self.burn_in + self.trace
+
+    @property
+    def blocks(self) -> int:
+        """Blocks of `period` steps that make up a window."""
+        return self.window // self.period
+
+
+@dataclass(frozen=True, kw_only=True)
+class ReplayConfig:
+    """Prioritised sequence replay."""
+
+    capacity: int = 5_000_000  # transitions, table
+    min_windows: int = 6250  # inserted before learning starts, table
+    priority_exponent: float = 0.9  # table
+    priority_mix: float = 0.9  # eta: weight of the max against the mean of |delta|, R2D2; spec 12
+    importance_exponent: float = 0.0  # table
+    samples_per_insert: float = 1.54  # how often a window is sampled on average; spec 35
+    compression: int = 1  # zstd level of stored images
+    threads: int = 2  # that decompress a batch
+
+    def __post_init__(self) -> None:
+        require_positive(
+            self, "replay", "capacity", "min_windows", "samples_per_insert", "threads"
+        )
+        require_unit(
+            self, "replay", "priority_exponent", "priority_mix", "importance_exponent"
+        )
+        require(
+            1 <= self.compression <= 22,
+            f"replay.compression must be a zstd level from 1 to 22, got {self.compression}",
+        )
+
+
+@dataclass(frozen=True, kw_only=True)
+class LearnerConfig:
+    """One update of the value networks, of inverse dynamics and of RND."""
+
+    loss: Literal["retrace", "n_step"] = "retrace"
+    mixture: Literal["identity", "h"] = "identity"  # how Q^e and beta_j Q^i are added
+    transform: Literal["h", "identity"] = "h"  # the space values are learned in
+    squash_epsilon: float = 1e-3  # epsilon of h, table
+    trace_decay: float = 0.95  # Retrace lambda, table
+    target_epsilon: float = 0.01  # of the epsilon-greedy target policy, table
+    n_step: int = 5  # of the n-step double-Q loss, R2D2
+    batch: int = 64  # windows per update, table
+    learning_rate: float = 1e-4  # of the value networks, table
+    novelty_learning_rate: float = 5e-4  # of inverse dynamics and RND, table
+    adam_epsilon: float = 1e-4  # table
+    adam_beta1: float = 0.9  # table
+    adam_beta2: float = 0.999  # table
+    clip_norm: float = 40.0  # of each network's gradient, table; spec 22
+    reduction: Literal["sum", "mean"] = "sum"  # of the loss over time; mean over windows; spec 21
+    target_period: int = 1500  # updates between copies to the target networks, table
+    novelty_steps: int = 5  # last valid steps of a window that train inverse dynamics and RND, NGU
+    inverse_l2: float = 1e-5  # L2 weight of the action-prediction network, table
+    compile: Literal["auto", "on", "off"] = "auto"  # torch.compile; auto: if a compiler is found
+    precision: Literal["float32", "bfloat16"] = "float32"  # bfloat16: autocast, for GPUs
+
+    def __post_init__(self) -> None:
+        require_positive(
+            self, "learner", "squash_epsilon", "n_step", "batch", "learning_rate",
+            "novelty_learning_rate", "adam_epsilon", "clip_norm", "target_period", "novelty_steps",
+        )  # fmt: skip
+        require_unit(
+            self, "learner", "trace_decay", "target_epsilon", "adam_beta1", "adam_beta2"
+        )
+        require(self.inverse_l2 >= 0, f"learner.inverse_l2 must not be negative: {self.inverse_l2}")
+
+
+@dataclass(frozen=True, kw_only=True)
+class ActorConfig:
+    """The lanes that gather experience; each lane is one of the paper's L actors."""
+
+    lanes: int = 256  # L
+    epsilon: float = 0.4  # of lane 0
+    epsilon_alpha: float = 8.0  # epsilon_l = epsilon^(1 + alpha l / (L - 1))
+    pull_period: int = 100  # agent steps between copies of the learner's weights, table
+    embedding_versions: int = 4  # embeddings an actor holds at most; each episode keeps its own
+
+    def __post_init__(self) -> None:
+        require_positive(self, "actor", "lanes", "pull_period", "embedding_versions")
+        require_unit(self, "actor", "epsilon")
+        require(
+            self.epsilon_alpha >= 0,
+            f"actor.epsilon_alpha must not be negative, got {self.epsilon_alpha}",
+        )
+
+
+@dataclass(frozen=True, kw_only=True)
+class EvaluatorConfig:
+    """The separate player that reports scores and never writes to replay."""
+
+    lanes: int = 1
+    epsilon: float = 0.01  # table
+    phase_episodes: int = 5  # episodes of bandit training, then as many of evaluation
+
+    def __post_init__(self) -> None:
+        require_positive(self, "evaluator", "lanes", "phase_episodes")
+        require_unit(self, "evaluator", "epsilon")
+
+
+@dataclass(frozen=True, kw_only=True)
+class RunConfig:
+    """What to run, for how long, and what to keep of it."""
+
+    agent: str = "agent57"  # the preset this configuration started from
+    scale: str = "paper"
+    seed: int = 0
+    frames: int = 78_000_000_000  # to train for; emulator frames on Atari, agent steps elsewhere
+    device: str = "auto"  # auto: the GPU if there is one
+    threads: int = 0  # of torch; 0: all cores
+    log_seconds: float = 10.0  # between lines of metrics.jsonl; by steps, see log_steps
+    log_steps: int = 0  # if positive: metrics every so many actor steps, not by the clock
+    checkpoint_seconds: float = 600.0
+    checkpoints_kept: int = 2
+
+    def __post_init__(self) -> None:
+        require_positive(
+            self, "run", "frames", "log_seconds", "checkpoint_seconds", "checkpoints_kept"
+        )
+        for name in ("seed", "threads", "log_steps"):
+            value = getattr(self, name)
+            require(value >= 0, f"run.{name} must not be negative, got {value}")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Config:
+    """One experiment. The defaults are the paper's Agent57."""
+
+    env: EnvConfig = field(default_factory=EnvConfig)
+    family: FamilyConfig = field(default_factory=FamilyConfig)
+    controller: ControllerConfig = field(default_factory=ControllerConfig)
+    evaluator_controller: ControllerConfig = field(
+        default_factory=lambda: ControllerConfig(window=3600, epsilon=0.01)
+    )
+    curiosity: CuriosityConfig = field(default_factory=CuriosityConfig)
+    network: NetworkConfig = field(default_factory=NetworkConfig)
+    sequence: SequenceConfig = field(default_factory=SequenceConfig)
+    replay: ReplayConfig = field(default_factory=ReplayConfig)
+    learner: LearnerConfig = field(default_factory=LearnerConfig)
+    actor: ActorConfig = field(default_factory=ActorConfig)
+    evaluator: EvaluatorConfig = field(default_factory=EvaluatorConfig)
+    run: RunConfig = field(default_factory=RunConfig)
+
+    def __post_init__(self) -> None:
+        require(
+            self.replay.capacity >= 2 * self.sequence.window,
+            f"replay.capacity must hold two windows ({2 * self.sequence.window} transitions), "
+            f"got {self.replay.capacity}",
+        )
+        require(
+            self.replay.min_windows * self.sequence.period <= self.replay.capacity,
+            f"replay.min_windows of {self.sequence.period} steps must fit in replay.capacity "
+            f"({self.replay.capacity} transitions), got {self.replay.min_windows}",
+        )
+
+
+def to_dict(config: Config) -> dict[str, Any]:
+    """The configuration as plain containers, with its version."""
+    return {"version": CONFIG_VERSION, **dataclasses.asdict(config)}
+
+
+def from_dict(values: dict[str, Any]) -> Config:
+    """The configuration `to_dict` wrote; an unknown field or version is an error."""
+    version = values.get("version")
+    require(
+        version == CONFIG_VERSION,
+        f"config version {version} is not the {CONFIG_VERSION} of this agent57: "
+        f"install the agent57 that wrote it",
+    )
+    return _build(Config, {k: v for k, v in values.items() if k != "version"}, "")
+
+
+def _build(kind: Any, values: dict[str, Any], path: str) -> Any:  # noqa: ANN401
+    fields = {f.name: f for f in dataclasses.fields(kind)}
+    unknown = sorted(set(values) - set(fields))
+    require(not unknown, f"unknown config field {path}{unknown[0] if unknown else ''}")
+    missing = sorted(set(fields) - set(values))
+    require(not missing, f"config field {path}{missing[0] if missing else ''} is missing")
+    built: dict[str, Any] = {}
+    for name, value in values.items():
+        default = fields[name].default_factory
+        if isinstance(value, dict) and default is not dataclasses.MISSING:
+            built[name] = _build(type(default()), value, f"{path}{name}.")
+        else:
+            built[name] = tuple(value) if isinstance(value, list) else value
+    return kind(**built)

@@ -1,0 +1,62 @@
+"""What an environment of E lanes offers to a player. No environment lives here."""
+
+from dataclasses import dataclass
+from typing import Any, Literal, Protocol
+
+import numpy as np
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EnvSpec:
+    """What a player must know of a task."""
+
+    name: str
+    kind: Literal["pixels", "grid", "vector"]  # which torso fits
+    observation_shape: tuple[int, ...]  # (C, Y, X), or (D,) for a vector
+    observation_dtype: Literal["uint8", "float32"]
+    num_actions: int
+    frames_per_step: int  # emulator frames per agent step; 1 outside Atari
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Step:
+    """What one action per lane brought. No lane is reset by itself."""
+
+    observation: np.ndarray  # [E, ...]; where the episode ended, its true last observation
+    reward: np.ndarray  # [E] float32, raw
+    terminated: np.ndarray  # [E] bool
+    truncated: np.ndarray  # [E] bool, never where terminated
+
+
+class VectorEnv(Protocol):
+    """E lanes of one task, each with episodes, seeds and an end of its own."""
+
+    spec: EnvSpec
+    num_lanes: int
+
+    def reset(self, lanes: np.ndarray, seeds: np.ndarray) -> np.ndarray:
+        """Start a new episode in the lanes of the mask [E]; the current observations of all lanes.
+
+        `seeds` [E] are non-negative; the same seed and actions give the same episode.
+        """
+        ...
+
+    def step(self, action: np.ndarray) -> Step:
+        """Play one action [E] per lane. An action outside the space raises ValueError."""
+        ...
+
+    def render(self, lane: int) -> np.ndarray:
+        """The lane's picture in colour, [Y, X, 3] uint8."""
+        ...
+
+    def state_dict(self) -> dict[str, Any]:
+        """Tensors and plain containers from which the running episodes can be rebuilt."""
+        ...
+
+    def load_state_dict(self, state: dict[str, Any]) -> np.ndarray:
+        """Rebuild the running episodes; a mask [E] of the lanes where this succeeded."""
+        ...
+
+    def close(self) -> None:
+        """Release the lanes."""
+        ...

@@ -1,0 +1,1 @@
+"""Prioritised sequence replay."""

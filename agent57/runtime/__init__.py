@@ -1,0 +1,1 @@
+"""Where the parts live and how they are driven."""

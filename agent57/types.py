@@ -1,0 +1,82 @@
+"""What travels between the parts, and how time is aligned. No behaviour lives here.
+
+Row t of anything is
+
+    observation[t] --action[t]--> extrinsic[t], intrinsic[t], discount[t], observation[t+1]
+
+so a reward is what the action of its row earned, and the intrinsic reward of row t is the novelty
+of observation[t+1]. Beside observation[t] the networks see the action and rewards of row t-1.
+`discount` is 0 where the episode terminated and 1 elsewhere, truncation included; the gamma of the
+playing arm is applied in the loss. A window has T rows and T+1 observations: the last observation
+is there to bootstrap from.
+
+Dimension letters: T time, B windows in a batch, E lanes of one player, V value networks (extrinsic
+and intrinsic, or one joint), A actions, J arms, K neighbours, M memory slots, D embedding, H
+recurrent state, C Y X image.
+"""
+
+import dataclasses
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Self
+
+import numpy as np
+import torch
+from torch import Tensor
+
+
+class Bundle:
+    """Named tensors that travel together."""
+
+    __slots__ = ()
+
+    def map(self, fn: Callable[[Tensor], Tensor]) -> Self:
+        """The same bundle with `fn` applied to each tensor."""
+        fields = dataclasses.fields(self)  # type: ignore[arg-type]
+        return type(self)(**{f.name: fn(getattr(self, f.name)) for f in fields})
+
+    def to(self, device: torch.device) -> Self:
+        """The same bundle on `device`."""
+        return self.map(lambda x: x.to(device, non_blocking=True))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Batch(Bundle):
+    """B windows of T rows, time-major. Rows beyond an episode's end are zero, their mask too."""
+
+    observation: Tensor  # [T+1, B, ...] uint8 or float32
+    previous_action: Tensor  # [T+1, B] int64
+    previous_extrinsic: Tensor  # [T+1, B] float32
+    previous_intrinsic: Tensor  # [T+1, B] float32
+    action: Tensor  # [T, B] int64
+    action_prob: Tensor  # [T, B] float32, mu(action | observation) as played; 1 in padding
+    extrinsic: Tensor  # [T, B] float32
+    intrinsic: Tensor  # [T, B] float32
+    discount: Tensor  # [T, B] float32, 0 where the episode terminated
+    mask: Tensor  # [T, B] bool, False in padding
+    arm: Tensor  # [B] int64
+    start: Tensor  # [B] int64, agent steps of the episode before the window's first row
+    state: Tensor  # [V, 2, B, H] float32, recurrent state before the window's first row
+    key: Tensor  # [B] int64, names the window when its priority is written back
+    probability: Tensor  # [B] float64, with which the window was drawn
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Played:
+    """One agent step of E lanes, in the alignment above."""
+
+    observation: np.ndarray  # [E, ...]
+    previous_action: np.ndarray  # [E] int64
+    previous_extrinsic: np.ndarray  # [E] float32
+    previous_intrinsic: np.ndarray  # [E] float32
+    action: np.ndarray  # [E] int64
+    action_prob: np.ndarray  # [E] float32
+    extrinsic: np.ndarray  # [E] float32
+    intrinsic: np.ndarray  # [E] float32
+    terminated: np.ndarray  # [E] bool
+    truncated: np.ndarray  # [E] bool, never where terminated
+    next_observation: np.ndarray  # [E, ...], the true last one where the episode ended
+    arm: np.ndarray  # [E] int64
+    state: np.ndarray  # [V, 2, E, H] float32, before `observation`
+    value: np.ndarray  # [V, E, A] float32, of `observation`
+    final_value: np.ndarray  # [V, E, A] float32, of `next_observation`; only read where truncated
