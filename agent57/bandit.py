@@ -1,0 +1,105 @@
+"""The meta-controller: which arm of the family plays the next episode.
+
+A controller belongs to whoever learns from its episodes: each lane of an actor has its own,
+because lanes differ in epsilon, while all lanes of the evaluator share one.
+"""
+
+from collections import deque
+from typing import Any
+
+import numpy as np
+import torch
+
+from agent57.config import ControllerConfig
+
+
+class Controller:
+    """Chooses arms, and remembers what the last `window` completed episodes returned.
+
+    ucb is the paper's simplified sliding-window UCB (appendix D): each arm once, then at random
+    with probability epsilon, else
+
+        argmax_a mean(a) + bonus / sqrt(N(a))
+
+    over the window, where an arm that has left the window comes first. uniform draws any arm.
+    If `only_arm` is given it is always played; the statistics are kept all the same.
+    """
+
+    def __init__(
+        self,
+        config: ControllerConfig,
+        num_arms: int,
+        rng: np.random.Generator,
+        only_arm: int | None = None,
+    ) -> None:
+        self._config = config
+        self._num_arms = num_arms
+        self._rng = rng
+        self._only_arm = only_arm
+        self._num_selected = 0
+        self._episodes: deque[tuple[int, float]] = deque(maxlen=config.window)
+
+    def select(self) -> int:
+        """The arm to play an episode with."""
+        self._num_selected += 1
+        if self._only_arm is not None:
+            return self._only_arm
+        if self._config.kind == "uniform":
+            return self._random_arm()
+        # The sweep counts selections, not returns: with several lanes, others are still playing.
+        if self._num_selected <= self._num_arms:
+            return self._num_selected - 1
+        if self._rng.random() < self._config.epsilon:
+            return self._random_arm()
+        counts, means = self.statistics()
+        bonus = self._config.bonus / np.sqrt(np.maximum(counts, 1))
+        return int(np.argmax(np.where(counts > 0, means + bonus, np.inf)))
+
+    def observe(self, arm: int, episode_return: float) -> None:
+        """Record a completed episode: the arm it was played with, its undiscounted r^e return."""
+        self._episodes.append((arm, episode_return))
+
+    def best(self) -> int:
+        """The arm with the highest mean return in the window; 0 before the first episode."""
+        counts, means = self.statistics()
+        return int(np.argmax(np.where(counts > 0, means, -np.inf)))
+
+    def statistics(self) -> tuple[np.ndarray, np.ndarray]:
+        """How often each arm was played in the window, and its mean return (0 if never)."""
+        arms = np.array([arm for arm, _ in self._episodes], dtype=np.int64)
+        returns = np.array([episode_return for _, episode_return in self._episodes])
+        counts = np.bincount(arms, minlength=self._num_arms)
+        totals = np.bincount(arms, weights=returns, minlength=self._num_arms)
+        return counts, totals / np.maximum(counts, 1)
+
+    def _random_arm(self) -> int:
+        return int(self._rng.integers(self._num_arms))
+
+    def state_dict(self) -> dict[str, Any]:
+        """The window, the sweep and the generator."""
+        return {
+            "arm": torch.tensor([arm for arm, _ in self._episodes], dtype=torch.int64),
+            "episode_return": torch.tensor([r for _, r in self._episodes], dtype=torch.float64),
+            "num_selected": self._num_selected,
+            "rng": self._rng.bit_generator.state,
+        }
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Continue from what `state_dict` returned."""
+        self._episodes.clear()
+        self._episodes.extend(
+            zip(state["arm"].tolist(), state["episode_return"].tolist(), strict=True)
+        )
+        self._num_selected = state["num_selected"]
+        self._rng.bit_generator.state = state["rng"]
+
+
+def make_controller(
+    config: ControllerConfig, num_arms: int, lane: int, rng: np.random.Generator
+) -> Controller:
+    """The controller of a lane, given its index among all lanes of all actors.
+
+    fixed plays arm `lane` mod N, exploit arm 0.
+    """
+    only_arm = {"fixed": lane % num_arms, "exploit": 0}.get(config.kind)
+    return Controller(config, num_arms, rng, only_arm)

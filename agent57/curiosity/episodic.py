@@ -1,0 +1,111 @@
+"""Episodic memory: how novel a state is within its episode (NGU, algorithm 1)."""
+
+import threading
+from typing import Any
+
+import numba
+import numpy as np
+import torch
+
+from agent57.config import CuriosityConfig
+from agent57.ops.novelty import kernel_novelty
+
+# numba's threading layers need not bear two threads that start a parallel kernel at once.
+_KERNEL_LOCK = threading.Lock()
+
+
+class EpisodicMemory:
+    """The embeddings each lane has met in its episode, and the scale distances are measured by.
+
+    Memory is a ring per lane, wiped when an episode ends. The running mean d_m^2 of the squared
+    distances to the neighbours is per lane too, cumulative, and carried across episodes.
+    """
+
+    def __init__(self, num_lanes: int, embedding_size: int, config: CuriosityConfig) -> None:
+        self._config = config
+        # Zeros, because the operating system gives those without touching the memory.
+        self._memory = np.zeros((num_lanes, config.memory, embedding_size), dtype=np.float32)
+        self._num_added = np.zeros(num_lanes, dtype=np.int64)  # in this episode
+        self._distance_sum = np.zeros(num_lanes, dtype=np.float64)  # of squares
+        self._distance_count = np.zeros(num_lanes, dtype=np.int64)
+
+    def novelty(self, embedding: np.ndarray) -> np.ndarray:
+        """Score the states of all lanes [E, D] against their episodes [E], then remember them."""
+        embedding = np.ascontiguousarray(embedding, dtype=np.float32)
+        if not np.isfinite(embedding).all():
+            raise FloatingPointError("the embedding network returned a value that is not finite")
+        distance_sq = np.empty((len(embedding), self._config.neighbours), dtype=np.float32)
+        with _KERNEL_LOCK:
+            _nearest(embedding, self._memory, self._num_filled(), distance_sq)
+
+        is_found = np.isfinite(distance_sq)
+        self._distance_sum += np.where(is_found, distance_sq, 0.0).sum(1, dtype=np.float64)
+        self._distance_count += is_found.sum(1)
+        mean_distance_sq = self._distance_sum / np.maximum(self._distance_count, 1)
+        novelty = kernel_novelty(distance_sq, mean_distance_sq, self._config)
+        self.add(embedding, np.ones(len(embedding), dtype=bool))
+        return novelty
+
+    def add(self, embedding: np.ndarray, mask: np.ndarray) -> None:
+        """Remember the states of the lanes in `mask` [E] unscored: first ones of an episode."""
+        lanes = np.flatnonzero(mask)
+        self._memory[lanes, self._num_added[lanes] % self._config.memory] = embedding[lanes]
+        self._num_added[lanes] += 1
+
+    def reset(self, mask: np.ndarray) -> None:
+        """Forget the episodes of the lanes in `mask` [E]."""
+        self._num_added[mask] = 0
+
+    def _num_filled(self) -> np.ndarray:
+        return np.minimum(self._num_added, self._config.memory)
+
+    def state_dict(self) -> dict[str, Any]:
+        """The episodes so far, without the empty slots, and the running means."""
+        filled = [memory[:n] for memory, n in zip(self._memory, self._num_filled(), strict=True)]
+        return {
+            "embedding": torch.from_numpy(np.concatenate(filled)),
+            "num_added": torch.from_numpy(self._num_added.copy()),
+            "distance_sum": torch.from_numpy(self._distance_sum.copy()),
+            "distance_count": torch.from_numpy(self._distance_count.copy()),
+        }
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Continue from what `state_dict` returned."""
+        self._num_added[:] = state["num_added"].numpy()
+        self._distance_sum[:] = state["distance_sum"].numpy()
+        self._distance_count[:] = state["distance_count"].numpy()
+        filled = np.split(state["embedding"].numpy(), np.cumsum(self._num_filled())[:-1])
+        for memory, rows in zip(self._memory, filled, strict=True):
+            memory[: len(rows)] = rows
+
+
+# Reordering the sum lets it be vectorised; infinities keep their meaning.
+@numba.njit(fastmath={"reassoc", "contract", "nsz"}, nogil=True, cache=True)
+def _distance_sq(a: np.ndarray, b: np.ndarray) -> np.float32:
+    total = np.float32(0.0)
+    for i in range(len(a)):
+        difference = a[i] - b[i]
+        total += difference * difference
+    return total
+
+
+@numba.njit(parallel=True, nogil=True, cache=True)
+def _nearest(
+    query: np.ndarray, memory: np.ndarray, num_filled: np.ndarray, nearest: np.ndarray
+) -> None:
+    """Write each lane's K smallest squared distances, ascending; inf where there are fewer.
+
+    query [E, D], memory [E, M, D], num_filled [E], nearest [E, K].
+    """
+    last = nearest.shape[1] - 1
+    for lane in numba.prange(len(query)):
+        best = nearest[lane]
+        best[:] = np.inf
+        for slot in range(num_filled[lane]):
+            distance_sq = _distance_sq(query[lane], memory[lane, slot])
+            if distance_sq < best[last]:
+                place = last
+                while place > 0 and best[place - 1] > distance_sq:
+                    best[place] = best[place - 1]
+                    place -= 1
+                best[place] = distance_sq

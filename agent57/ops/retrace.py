@@ -1,0 +1,81 @@
+"""Off-policy return targets of the played actions, time-major.
+
+Row t is `observation[t] --action[t]--> reward[t], discount[t], observation[t+1]`, so values have
+one row more than rewards. `discount` is gamma_j, or 0 where the episode terminated. Rows whose
+`mask` is False lie beyond the end of the episode: they change nothing, and the last row before
+them bootstraps from the observation it led to. No gradient flows through any target.
+"""
+
+import torch
+from jaxtyping import Bool, Float, Int
+from torch import Tensor
+
+
+def linear_recurrence(a: Float[Tensor, "T B"], b: Float[Tensor, "T B"]) -> Float[Tensor, "T B"]:
+    """The solution of x[t] = a[t] + b[t] x[t+1] with x[T] = 0.
+
+    By doubling: if x[t] = a[t] + b[t] x[t+s] for all t, then substituting x[t+s] gives the same
+    with 2s, so the whole of time takes log2(T) steps.
+    """
+    span = 1
+    while span < len(a):
+        a = torch.cat([a[:-span] + b[:-span] * a[span:], a[-span:]])
+        b = torch.cat([b[:-span] * b[span:], b[-span:]])
+        span *= 2
+    return a
+
+
+def played_values(
+    action: Int[Tensor, "*rows"], value: Float[Tensor, "*rows A"]
+) -> Float[Tensor, "*rows"]:
+    """The value of each row's action."""
+    return value.gather(-1, action[..., None]).squeeze(-1)
+
+
+def retrace_targets(
+    reward: Float[Tensor, "T B"],
+    discount: Float[Tensor, "T B"],
+    mask: Bool[Tensor, "T B"],
+    value: Float[Tensor, "T+1 B A"],
+    policy: Float[Tensor, "T+1 B A"],
+    action: Int[Tensor, "T B"],
+    action_prob: Float[Tensor, "T B"],
+    trace_decay: float,
+) -> Float[Tensor, "T B"]:
+    """Retrace(lambda) returns in the space of `value` (Munos et al., 2016; the paper, appendix C).
+
+        G[t] = r[t] + d[t] (E_pi q[t+1] + c[t+1] (G[t+1] - q[t+1, a[t+1]]))
+        c[t] = lambda min(1, pi(a[t]) / mu(a[t])), and 0 beyond the window and in padding
+
+    solved for the corrections G[t] - q[t, a[t]], which stay small where values are large.
+    """
+    with torch.no_grad():
+        played = played_values(action, value[:-1])
+        ratio = played_values(action, policy[:-1]) / action_prob
+        trace = torch.where(mask, trace_decay * ratio.clamp(max=1.0), 0.0)
+        following = torch.cat([trace[1:], torch.zeros_like(trace[:1])])  # c[t+1]
+        expected = (policy[1:] * value[1:]).sum(-1)
+        error = torch.where(mask, reward + discount * expected - played, 0.0)
+        correction = linear_recurrence(error, discount * following)
+        return torch.where(mask, played + correction, 0.0)
+
+
+def n_step_targets(
+    reward: Float[Tensor, "T B"],
+    discount: Float[Tensor, "T B"],
+    mask: Bool[Tensor, "T B"],
+    bootstrap: Float[Tensor, "T+1 B"],
+    n: int,
+) -> Float[Tensor, "T B"]:
+    """n-step returns in the space of `bootstrap`, the value of each observation (R2D2).
+
+        G[t] = r[t] + d[t] r[t+1] + ... + d[t] ... d[t+m-1] bootstrap[t+m]
+
+    where m is n, or the number of valid rows left if that is less.
+    """
+    with torch.no_grad():
+        target = bootstrap
+        for _ in range(n):
+            longer = torch.where(mask, reward + discount * target[1:], bootstrap[:-1])
+            target = torch.cat([longer, bootstrap[-1:]])
+        return torch.where(mask, target[:-1], 0.0)
