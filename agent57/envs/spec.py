@@ -16,16 +16,24 @@ class EnvSpec:
     observation_dtype: Literal["uint8", "float32"]
     num_actions: int
     frames_per_step: int  # emulator frames per agent step; 1 outside Atari
+    max_value: int = 255  # of a uint8 observation
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Step:
     """What one action per lane brought. No lane is reset by itself."""
 
-    observation: np.ndarray  # [E, ...]; where the episode ended, its true last observation
+    observation: np.ndarray  # [E, ...]; where the episode was truncated, its true last one
     reward: np.ndarray  # [E] float32, raw
     terminated: np.ndarray  # [E] bool
     truncated: np.ndarray  # [E] bool, never where terminated
+
+
+class EnvironmentFault(RuntimeError):
+    """An environment broke its contract or raised while it played: names it, and the lane if known.
+
+    The cause is chained where there is one. What the environment does next is undefined.
+    """
 
 
 class VectorEnv(Protocol):
@@ -37,12 +45,16 @@ class VectorEnv(Protocol):
     def reset(self, lanes: np.ndarray, seeds: np.ndarray) -> np.ndarray:
         """Start a new episode in the lanes of the mask [E]; the current observations of all lanes.
 
-        `seeds` [E] are non-negative; the same seed and actions give the same episode.
+        `seeds` [E] are non-negative and below 2**31; the same seed and actions give the same
+        episode. The first reset is of all lanes; later ones of any, whose episode ended or not.
         """
         ...
 
     def step(self, action: np.ndarray) -> Step:
-        """Play one action [E] per lane. An action outside the space raises ValueError."""
+        """Play one action [E] per lane.
+
+        An action outside the space, or a lane whose episode ended, raises ValueError.
+        """
         ...
 
     def render(self, lane: int) -> np.ndarray:
@@ -54,7 +66,10 @@ class VectorEnv(Protocol):
         ...
 
     def load_state_dict(self, state: dict[str, Any]) -> np.ndarray:
-        """Rebuild the running episodes; a mask [E] of the lanes where this succeeded."""
+        """Rebuild the running episodes; a mask [E] of the lanes where this succeeded.
+
+        The other lanes are to be reset before the next step.
+        """
         ...
 
     def close(self) -> None:

@@ -1,0 +1,183 @@
+"""The 57 Atari games, as the paper plays them. No frame stacking, clipping or sticky action unless
+asked for, and no resets but the player's own.
+
+The last observation of a game that is over is the emulator's: pooled one frame early (spec 7.1). It
+is never bootstrapped from. The last observation before the time cap is a true one.
+"""
+
+from typing import Any
+
+import numpy as np
+import torch
+from ale_py.vector_env import AtariVectorEnv
+
+from agent57.config import EnvConfig, require
+from agent57.envs.episode_log import EpisodeLog, check_fits, rebuild
+from agent57.envs.lanes import Lanes
+from agent57.envs.spec import EnvSpec, Step
+
+ATARI_GAMES = (
+    "alien", "amidar", "assault", "asterix", "asteroids", "atlantis", "bank_heist", "battle_zone",
+    "beam_rider", "berzerk", "bowling", "boxing", "breakout", "centipede", "chopper_command",
+    "crazy_climber", "defender", "demon_attack", "double_dunk", "enduro", "fishing_derby",
+    "freeway", "frostbite", "gopher", "gravitar", "hero", "ice_hockey", "jamesbond", "kangaroo",
+    "krull", "kung_fu_master", "montezuma_revenge", "ms_pacman", "name_this_game", "phoenix",
+    "pitfall", "pong", "private_eye", "qbert", "riverraid", "road_runner", "robotank", "seaquest",
+    "skiing", "solaris", "space_invaders", "star_gunner", "surround", "tennis", "time_pilot",
+    "tutankham", "up_n_down", "venture", "video_pinball", "wizard_of_wor", "yars_revenge",
+    "zaxxon",
+)  # fmt: skip
+
+CHALLENGING_GAMES = (
+    "beam_rider", "freeway", "montezuma_revenge", "pitfall", "pong", "private_eye", "skiing",
+    "solaris", "surround", "venture",
+)  # fmt: skip
+
+SCREEN = (210, 160)  # rows, columns of all 57 games
+MIN_FRAME_SIZE = 36  # pixels; what the pixel torso needs
+
+
+class AtariEnv:
+    """E lanes of one game, played by the emulator's own threads."""
+
+    def __init__(self, game: str, num_lanes: int, config: EnvConfig) -> None:
+        require(game in ATARI_GAMES, f"env.name {game!r} is not one of the paper's 57 games")
+        require(
+            config.frame_size >= MIN_FRAME_SIZE,
+            f"env.frame_size must be at least {MIN_FRAME_SIZE}, got {config.frame_size}",
+        )
+        self.num_lanes = num_lanes
+        self._config = config
+        self._emulator = _emulator(
+            game, num_lanes, config, grayscale=True, size=(config.frame_size, config.frame_size)
+        )
+        self.spec = EnvSpec(
+            name=game,
+            kind="pixels",
+            observation_shape=(1, config.frame_size, config.frame_size),
+            observation_dtype="uint8",
+            num_actions=len(self._emulator.ale.get_action_set()),
+            frames_per_step=config.frame_skip,
+        )
+        self._lanes = Lanes(game, num_lanes, self.spec.num_actions)
+        self._log = EpisodeLog(num_lanes, self.spec.num_actions)
+        self._observation = np.zeros((num_lanes, *self.spec.observation_shape), np.uint8)
+        self._cameras: dict[int, _Camera] = {}
+
+    def reset(self, lanes: np.ndarray, seeds: np.ndarray) -> np.ndarray:
+        """Start a new episode in the lanes of the mask; the current observations of all lanes."""
+        self._lanes.check_reset(lanes, seeds)
+        if lanes.any():
+            self._observation, _ = self._emulator.reset(
+                seed=seeds[lanes].astype(np.int64), options={"reset_mask": lanes}
+            )
+            self._lanes.begin(lanes)
+            self._log.begin(lanes, seeds)
+        return self._observation
+
+    def step(self, action: np.ndarray) -> Step:
+        """Play one action per lane, for `frame_skip` emulator frames."""
+        action = self._lanes.check_action(action)
+        self._observation, reward, terminated, _, _ = self._emulator.step(action)
+        reward = reward.astype(np.float32)
+        self._log.record(action, reward)
+        num_frames = self._log.num_steps * self._config.frame_skip
+        truncated = (num_frames >= self._config.max_episode_frames) & ~terminated
+        self._lanes.end(terminated | truncated)
+        return Step(
+            observation=self._observation,
+            reward=reward,
+            terminated=terminated,
+            truncated=truncated,
+        )
+
+    def render(self, lane: int) -> np.ndarray:
+        """The lane's screen in colour, [210, 160, 3] uint8.
+
+        The first picture of an episode replays it from its start; later ones only what was played
+        since.
+        """
+        self._lanes.check_lane(lane)
+        if lane not in self._cameras:
+            self._cameras[lane] = _Camera(self.spec.name, lane, self._config)
+        return self._cameras[lane].picture(self._log)
+
+    def state_dict(self) -> dict[str, Any]:
+        """Seeds, actions and current observations of the running episodes."""
+        self._lanes.check_begun()
+        return {
+            "name": self.spec.name,
+            "is_playing": torch.from_numpy(self._lanes.is_playing.copy()),
+            "observation": torch.from_numpy(self._observation.copy()),
+            **self._log.state_dict(),
+        }
+
+    def load_state_dict(self, state: dict[str, Any]) -> np.ndarray:
+        """Replay the saved episodes; a mask of the lanes that came out the same."""
+        check_fits(self, state)
+        return rebuild(self, state)
+
+    def close(self) -> None:
+        """Release the emulators."""
+        for camera in self._cameras.values():
+            camera.close()
+        self._emulator.close()
+
+
+class _Camera:
+    """One lane's episode played again in colour, as far as the lane has come."""
+
+    def __init__(self, game: str, lane: int, config: EnvConfig) -> None:
+        self._emulator = _emulator(game, 1, config, grayscale=False, size=SCREEN)
+        self._lane = lane
+        self._episode = 0
+        self._num_steps = 0
+        self._picture = np.zeros((*SCREEN, 3), np.uint8)
+
+    def picture(self, log: EpisodeLog) -> np.ndarray:
+        if self._episode != log.num_episodes[self._lane]:
+            frames, _ = self._emulator.reset(seed=log.seed[[self._lane]])
+            self._episode = int(log.num_episodes[self._lane])
+            self._num_steps = 0
+            self._picture = frames[0, 0]
+        for action in log.actions(self._lane, self._num_steps):
+            self._picture = self._emulator.step(np.array([action]))[0][0, 0]
+            self._num_steps += 1
+        return self._picture
+
+    def close(self) -> None:
+        self._emulator.close()
+
+
+def _emulator(
+    game: str, num_lanes: int, config: EnvConfig, *, grayscale: bool, size: tuple[int, int]
+) -> AtariVectorEnv:
+    """The emulators, nothing left to a default.
+
+    Their cap lies beyond the one of the configuration, which this module counts itself: at their
+    own they return the observation before the last. The no-ops are 0 to noop_max - 1 frames.
+    """
+    return AtariVectorEnv(
+        game=game,
+        num_envs=num_lanes,
+        batch_size=num_lanes,
+        num_threads=0,  # one per lane, at most one per core
+        thread_affinity_offset=-1,  # none
+        max_num_frames_per_episode=config.max_episode_frames + 2 * config.frame_skip,
+        repeat_action_probability=config.sticky_actions,
+        full_action_space=True,
+        continuous=False,
+        continuous_action_threshold=0.5,  # unused
+        autoreset_mode="NextStep",  # never reached: lanes that ended are reset by mask
+        img_height=size[0],
+        img_width=size[1],
+        grayscale=grayscale,
+        stack_num=1,
+        frameskip=config.frame_skip,
+        maxpool=True,
+        noop_max=config.noop_max,
+        episodic_life=False,
+        life_loss_info=False,
+        reward_clipping=False,
+        use_fire_reset=False,
+    )

@@ -1,0 +1,39 @@
+"""From the name of a task to its lanes."""
+
+import dataclasses
+
+import numpy as np
+
+from agent57.config import EnvConfig
+from agent57.envs.atari import ATARI_GAMES, AtariEnv
+from agent57.envs.gymnasium import GymnasiumEnv, is_registered, unknown_name
+from agent57.envs.random_coin import MAX_STEPS, RandomCoinRules
+from agent57.envs.rules import RulesEnv
+from agent57.envs.spec import EnvSpec, VectorEnv
+from agent57.envs.toy import TOYS
+
+
+def make_env(config: EnvConfig, num_lanes: int) -> VectorEnv:
+    """Lanes of a paper game, the random coin, a toy, or a Gymnasium id with discrete actions."""
+    if config.name in ATARI_GAMES:
+        return AtariEnv(config.name, num_lanes, config)
+    if config.name == "random_coin":
+        return RulesEnv(RandomCoinRules(min(MAX_STEPS, config.max_episode_frames)), num_lanes)
+    if config.name in TOYS:
+        return RulesEnv(TOYS[config.name](), num_lanes)
+    if not is_registered(config.name):
+        raise unknown_name(config.name, (*ATARI_GAMES, "random_coin", *TOYS))
+    return GymnasiumEnv(config, num_lanes)
+
+
+def check_env(config: EnvConfig) -> EnvSpec:
+    """What a player must know of the task, after one lane of it could be made and reset.
+
+    A name or setting that cannot work raises `ConfigError`; nothing is left behind.
+    """
+    env = make_env(dataclasses.replace(config, parallel="sync"), 1)
+    try:
+        env.reset(np.ones(1, bool), np.zeros(1, np.int64))
+        return env.spec
+    finally:
+        env.close()

@@ -1,0 +1,151 @@
+"""Tiny tasks with known best returns, for tests and demonstrations. Nothing of the paper."""
+
+from collections.abc import Callable
+
+import numpy as np
+
+from agent57.envs.rules import Rules, random_words
+from agent57.envs.spec import EnvSpec
+
+CELL = 16  # pixels along a number of the picture
+
+
+def _vector_spec(name: str, length: int, num_actions: int) -> EnvSpec:
+    return EnvSpec(
+        name=name,
+        kind="vector",
+        observation_shape=(length,),
+        observation_dtype="float32",
+        num_actions=num_actions,
+        frames_per_step=1,
+        max_value=1,
+    )
+
+
+def _strip(observation: np.ndarray) -> np.ndarray:
+    """A vector as a row of grey cells, [Y, X, 3]."""
+    row = (255 * observation).astype(np.uint8)[None, :, None]
+    return row.repeat(CELL, axis=0).repeat(CELL, axis=1).repeat(3, axis=2)
+
+
+class Chain:
+    """Exploration: `length` steps to the right earn 1, one step to the left 0.1; both terminate.
+
+    The observation is the cell, one-hot. Best return 1.
+    """
+
+    optimal_return = 1.0
+    temptation = 0.1
+
+    def __init__(self, length: int = 10) -> None:
+        self.max_steps = 4 * length
+        self._last = length + 1
+        self.spec = _vector_spec("toy/chain", length + 2, 2)
+
+    def start(self, seeds: np.ndarray) -> np.ndarray:
+        """Right of the tempting cell."""
+        return np.ones((len(seeds), 1), np.int64)
+
+    def move(
+        self, state: np.ndarray, action: np.ndarray
+    ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """One cell to the left (0) or to the right (1)."""
+        state = state + 2 * action[:, None] - 1
+        cell = state[:, 0]
+        reward = np.select([cell == self._last, cell == 0], [1.0, self.temptation], 0.0)
+        return state, reward.astype(np.float32), (cell == self._last) | (cell == 0)
+
+    def observe(self, state: np.ndarray) -> np.ndarray:
+        """The cell, one-hot."""
+        return np.eye(self._last + 1, dtype=np.float32)[state[:, 0]]
+
+    def picture(self, state: np.ndarray) -> np.ndarray:
+        """The cells in a row."""
+        return _strip(self.observe(state[None])[0])
+
+
+class Cue:
+    """Memory: the first observation shows a cue, `length` blank ones follow, then a question.
+
+    The answer that equals the cue earns 1, the other -1; both terminate. The observation is the cue
+    one-hot, and whether the question is asked. Best return 1; without memory 0 on average.
+    """
+
+    optimal_return = 1.0
+
+    def __init__(self, length: int = 8) -> None:
+        self.max_steps = length + 2
+        self._question = length + 1
+        self.spec = _vector_spec("toy/cue", 3, 2)
+
+    def start(self, seeds: np.ndarray) -> np.ndarray:
+        """A cue, 0 or 1, and the number of steps so far."""
+        cue = random_words(seeds, 1)[:, 0] % np.uint64(2)
+        return np.stack([cue.astype(np.int64), np.zeros(len(seeds), np.int64)], axis=1)
+
+    def move(
+        self, state: np.ndarray, action: np.ndarray
+    ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """On along the corridor whatever the action is; at its end it is the answer."""
+        is_asked = state[:, 1] == self._question
+        answer = np.where(action == state[:, 0], 1.0, -1.0)
+        reward = np.where(is_asked, answer, 0.0).astype(np.float32)
+        return state + np.array([0, 1]), reward, is_asked
+
+    def observe(self, state: np.ndarray) -> np.ndarray:
+        """Cue, blanks, question."""
+        cue, num_steps = state[:, 0], state[:, 1]
+        shown = np.stack(
+            [
+                (num_steps == 0) & (cue == 0),
+                (num_steps == 0) & (cue == 1),
+                num_steps == self._question,
+            ],
+            axis=1,
+        )
+        return shown.astype(np.float32)
+
+    def picture(self, state: np.ndarray) -> np.ndarray:
+        """What is shown."""
+        return _strip(self.observe(state[None])[0])
+
+
+class Bandit:
+    """One step: the observation shows one of `contexts`, one-hot; the action of its number earns 1.
+
+    Any other earns 0. Best return 1, at random 1 / contexts.
+    """
+
+    optimal_return = 1.0
+    max_steps = 1
+
+    def __init__(self, contexts: int = 3) -> None:
+        self._contexts = contexts
+        self.spec = _vector_spec("toy/bandit", contexts, contexts)
+
+    def start(self, seeds: np.ndarray) -> np.ndarray:
+        """A context."""
+        word = random_words(seeds, 1) % np.uint64(self._contexts)
+        return word.astype(np.int64)
+
+    def move(
+        self, state: np.ndarray, action: np.ndarray
+    ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """The reward, and the end."""
+        reward = (action == state[:, 0]).astype(np.float32)
+        return state.copy(), reward, np.ones(len(state), bool)
+
+    def observe(self, state: np.ndarray) -> np.ndarray:
+        """The context, one-hot."""
+        return np.eye(self._contexts, dtype=np.float32)[state[:, 0]]
+
+    def picture(self, state: np.ndarray) -> np.ndarray:
+        """The context."""
+        return _strip(self.observe(state[None])[0])
+
+
+TOYS: dict[str, Callable[[], Rules]] = {
+    "toy/chain": Chain,
+    "toy/cue": Cue,
+    "toy/bandit": Bandit,
+}
