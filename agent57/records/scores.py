@@ -1,0 +1,356 @@
+"""The paper's published scores, human normalisation, and its aggregate table recomputed.
+
+The numbers are package data: 57 games x six agents with deviations, the human and random scores
+they are normalised by, and five ablations on the ten most challenging games. Scores of our own
+runs, with their confidence intervals, are `aggregate.py`'s business, not this module's.
+
+Human-normalised scores (HNS) are fractions here, 1 is human; only the printed tables and `table1`
+are in percent, as the paper's are.
+"""
+
+import csv
+import difflib
+import functools
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from importlib import resources
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any, Literal, get_args
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from rich import box
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from agent57.config import ConfigError, require
+
+Reference = Literal["agent57", "dqn_zoo"]
+TableName = Literal["table1", "atari57", "challenging10"]
+
+REFERENCES: tuple[Reference, ...] = get_args(Reference)
+TABLES: tuple[TableName, ...] = get_args(TableName)
+PERCENTILES = (40, 30, 20, 10, 5)
+DQN_ZOO_RANDOM = MappingProxyType({"video_pinball": 16256.9})  # all that differs from the paper's
+
+AGENTS = MappingProxyType(
+    {
+        "agent57": "Agent57",
+        "r2d2_bandit": "R2D2 (bandit)",
+        "ngu": "NGU",
+        "r2d2_retrace": "R2D2 (Retrace)",
+        "r2d2": "R2D2",
+        "muzero": "MuZero",
+    }
+)
+ABLATIONS = MappingProxyType(
+    {
+        "r2d2_retrace_long_trace": "R2D2 (Retrace) long trace",
+        "r2d2_retrace_high_gamma": "R2D2 (Retrace) high gamma",
+        "ngu_sep_nets": "NGU sep. nets",
+        "ngu_bandit": "NGU bandit",
+        "agent57_small_trace": "Agent57 small trace",
+    }
+)
+ABLATION_PARENTS = ("r2d2_retrace", "ngu", "agent57")  # what the ablations are differences from
+STATISTICS = MappingProxyType(
+    {
+        "capped_mean": "Capped mean",
+        "games_above_human": "Games above human",
+        "mean": "Mean",
+        "median": "Median",
+        **{f"percentile_{p}": f"{p}th percentile" for p in PERCENTILES},
+    }
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Baseline:
+    """The scores that are 1 and 0 after normalisation."""
+
+    human: float
+    random: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Published:
+    """One agent on one game; the paper does not say what its deviation is of (MuZero has none)."""
+
+    score: float
+    deviation: float | None
+    hns: float
+    chns: float
+
+
+@functools.cache
+def _rows(name: TableName) -> Mapping[str, Mapping[str, float]]:
+    """A table of the package data, by its first column."""
+    text = resources.files("agent57.records").joinpath("data", f"{name}.csv").read_text("utf-8")
+    header, *lines = csv.reader(text.splitlines())
+    rows = {
+        key: MappingProxyType(dict(zip(header[1:], map(float, cells), strict=True)))
+        for key, *cells in lines
+    }
+    return MappingProxyType(rows)
+
+
+def suite_games(suite: Literal["atari57", "challenging10"]) -> tuple[str, ...]:
+    """The games of a suite, named as their ROMs are."""
+    return tuple(_rows(suite))
+
+
+def check_reference(reference: str) -> Reference:
+    """The reference of that name."""
+    for known in REFERENCES:
+        if reference == known:
+            return known
+    raise ConfigError(f"unknown reference {reference!r}; choose from {', '.join(REFERENCES)}")
+
+
+def baseline(game: str, reference: Reference) -> Baseline:
+    """Human and random score of one game (the paper's appendix, or dqn_zoo's `atari_data`)."""
+    check_reference(reference)
+    rows = _rows("atari57")
+    if game not in rows:
+        close = difflib.get_close_matches(game, rows, n=1)
+        hint = f"did you mean {close[0]}?" if close else "it is not one of the 57 Atari games"
+        raise ConfigError(f"no human score for game {game!r}; {hint}")
+    random = rows[game]["random"]
+    if reference == "dqn_zoo":
+        random = DQN_ZOO_RANDOM.get(game, random)
+    return Baseline(human=rows[game]["human"], random=random)
+
+
+def human_normalised(score: float, game: str, reference: Reference) -> float:
+    """HNS = (score - random) / (human - random)."""
+    scale = baseline(game, reference)
+    return (score - scale.random) / (scale.human - scale.random)
+
+
+def capped_human_normalised(score: float, game: str, reference: Reference) -> float:
+    """CHNS: the HNS, cut to [0, 1]."""
+    return min(max(human_normalised(score, game, reference), 0.0), 1.0)
+
+
+def published(agent: str, game: str, reference: Reference) -> Published | None:
+    """What the paper reports for an agent or ablation; None where it did not play that game."""
+    known = (*AGENTS, *ABLATIONS)
+    require(agent in known, f"no published scores of {agent!r}; known are {', '.join(known)}")
+    baseline(game, reference)  # an unknown game is an error, an unplayed one is not
+    row = _rows("challenging10" if agent in ABLATIONS else "atari57").get(game)
+    if row is None:
+        return None
+    return Published(
+        score=row[agent],
+        deviation=row.get(f"{agent}_std"),
+        hns=human_normalised(row[agent], game, reference),
+        chns=capped_human_normalised(row[agent], game, reference),
+    )
+
+
+def suite_statistics(hns: ArrayLike) -> dict[str, NDArray[np.float64]]:
+    """The rows of the paper's table 1 from one HNS per game, games along the last axis.
+
+    All are fractions but the number of games. Percentiles interpolate linearly, as the paper's do.
+    """
+    hns = np.asarray(hns, dtype=np.float64)
+    percentiles = np.percentile(hns, PERCENTILES, axis=-1)
+    return {
+        "capped_mean": hns.clip(0, 1).mean(-1),
+        "games_above_human": (hns > 1).sum(-1).astype(np.float64),
+        "mean": hns.mean(-1),
+        "median": np.median(hns, axis=-1),
+        **{f"percentile_{p}": value for p, value in zip(PERCENTILES, percentiles, strict=True)},
+    }
+
+
+def published_hns(agent: str, games: Sequence[str], reference: Reference) -> NDArray[np.float64]:
+    """HNS of an agent on each of the games."""
+    results = [published(agent, game, reference) for game in games]
+    return np.array([np.nan if result is None else result.hns for result in results])
+
+
+def table1(reference: Reference) -> dict[str, dict[str, float]]:
+    """The paper's table 1, recomputed from the per-game scores: agent -> statistic, in percent."""
+    games = suite_games("atari57")
+    table = {}
+    for agent in AGENTS:
+        statistics = suite_statistics(published_hns(agent, games, reference))
+        table[agent] = {
+            name: float(value) * (1 if name == "games_above_human" else 100)
+            for name, value in statistics.items()
+        }
+    return table
+
+
+def published_table1() -> dict[str, dict[str, float]]:
+    """The paper's table 1 as printed: agent -> statistic, in percent."""
+    rows = _rows("table1").values()
+    return {
+        agent: {name: row[agent] for name, row in zip(STATISTICS, rows, strict=True)}
+        for agent in AGENTS
+    }
+
+
+def reference_note(reference: Reference) -> str:
+    """Which human and random scores are in use, and how the field differs."""
+    check_reference(reference)
+    means = {name: table1(name)["agent57"]["mean"] for name in REFERENCES}
+    (game, theirs), ours = *DQN_ZOO_RANDOM.items(), _rows("atari57")
+    source = {"agent57": "the paper's own table", "dqn_zoo": "the table of DQN Zoo"}[reference]
+    return (
+        f"Reference: {reference}, {source}. The two differ in 1 of {2 * len(ours)} numbers, the "
+        f"random score of {game}: {ours[game]['random']:.1f} (agent57), {theirs:.1f} (dqn_zoo); "
+        f"Agent57's mean is {means['agent57']:.2f} % with the one, {means['dqn_zoo']:.2f} % with "
+        "the other."
+    )
+
+
+def scores_result(table: TableName, reference: Reference) -> dict[str, Any]:
+    """Everything a table says, ready for JSON."""
+    require(table in TABLES, f"unknown table {table!r}; choose from {', '.join(TABLES)}")
+    result: dict[str, Any] = {
+        "table": table,
+        "reference": check_reference(reference),
+        "note": reference_note(reference),
+    }
+    if table == "table1":
+        return result | {
+            "unit": "percent",
+            "recomputed": table1(reference),
+            "published": published_table1(),
+        }
+    games = suite_games(table)
+    agents = (*ABLATION_PARENTS, *ABLATIONS) if table == "challenging10" else tuple(AGENTS)
+    statistics = {
+        agent: suite_statistics(published_hns(agent, games, reference)) for agent in agents
+    }
+    return result | {
+        "unit": "fraction",
+        "games": {game: _game_result(game, agents, reference) for game in games},
+        "statistics": {
+            agent: {name: float(value) for name, value in values.items()}
+            for agent, values in statistics.items()
+        },
+    }
+
+
+def _game_result(game: str, agents: Sequence[str], reference: Reference) -> dict[str, Any]:
+    results = {agent: published(agent, game, reference) for agent in agents}
+    return asdict(baseline(game, reference)) | {
+        "agents": {agent: asdict(result) for agent, result in results.items() if result}
+    }
+
+
+def scores_command(
+    table: str,
+    reference: str,
+    json_file: Path | None = None,
+    console: Console | None = None,
+) -> None:
+    """`agent57 scores`: print one of the tables, and write it to `json_file` if given."""
+    console = console or Console()
+    name = next((known for known in TABLES if known == table), None)
+    if name is None:
+        raise ConfigError(f"unknown table {table!r}; choose from {', '.join(TABLES)}")
+    result = scores_result(name, check_reference(reference))
+    if name == "table1":
+        _print_table1(result, console)
+    else:
+        _print_games(result, console)
+    console.print(result["note"], highlight=False)
+    if json_file is not None:
+        try:
+            json_file.parent.mkdir(parents=True, exist_ok=True)
+            json_file.write_text(json.dumps(result, indent=2, allow_nan=False) + "\n", "utf-8")
+        except OSError as error:
+            reason = error.strerror or type(error).__name__
+            raise ConfigError(f"cannot write {json_file}: {reason}") from error
+        console.print(f"Written to {json_file}", highlight=False)
+
+
+def _print_table1(result: dict[str, Any], console: Console) -> None:
+    """Rows are statistics; what does not agree with the printed paper is marked."""
+    tolerance = 0.05
+    table = _empty_table("Human-normalised scores over 57 games, in %", "statistic")
+    for agent in result["recomputed"]:
+        table.add_column(_header(agent), justify="right", no_wrap=True)
+    differences = []
+    for name, label in STATISTICS.items():
+        cells = []
+        for agent, values in result["recomputed"].items():
+            difference = abs(values[name] - result["published"][agent][name])
+            differences.append(difference)
+            text = f"{values[name]:.0f}" if name == "games_above_human" else f"{values[name]:.2f}"
+            differs = difference > tolerance
+            cells.append(Text(f"{text}*" if differs else text, style="yellow" if differs else ""))
+        table.add_row(label, *cells)
+    console.print(table)
+    num_apart = sum(difference > tolerance for difference in differences)
+    mark = f" (* marks the {num_apart} that do not)" if num_apart else ""
+    console.print(
+        f"Recomputed from the per-game scores. {len(differences) - num_apart} of "
+        f"{len(differences)} numbers agree with the paper's table 1 to {tolerance}{mark}; "
+        f"the largest difference is {max(differences):.2f}.",
+        highlight=False,
+    )
+
+
+def _print_games(result: dict[str, Any], console: Console) -> None:
+    """Scores and deviations where the terminal is wide enough, normalised scores elsewhere."""
+    wide = _games_table(result, is_wide=True)
+    unlimited = console.options.update(width=1000)
+    num_columns = console.measure(wide, options=unlimited).maximum
+    if num_columns <= console.width:
+        console.print(wide)
+        return
+    console.print(_games_table(result, is_wide=False))
+    console.print(
+        f"The scores themselves and their deviations: --json FILE, or a terminal of {num_columns} "
+        f"columns (this one has {console.width}).",
+        highlight=False,
+    )
+
+
+def _games_table(result: dict[str, Any], *, is_wide: bool) -> Table:
+    """One row per game; green is above human, red is not. Statistics are in percent."""
+    unit = "score ± deviation; statistics of the HNS in %" if is_wide else "HNS in %"
+    title = f"Published scores on {len(result['games'])} games: {unit}"
+    table = _empty_table(title, "game")
+    scale = ("human", "random") if is_wide else ()
+    for name in (*scale, *result["statistics"]):
+        table.add_column(_header(name), justify="right", no_wrap=True)
+    for game, row in result["games"].items():
+        cells = [_cell(row["agents"][agent], is_wide=is_wide) for agent in result["statistics"]]
+        table.add_row(game, *(f"{row[name]:.1f}" for name in scale), *cells)
+    table.add_section()
+    for name, label in STATISTICS.items():
+        values = [statistics[name] for statistics in result["statistics"].values()]
+        is_count = name == "games_above_human"
+        texts = [f"{value:.0f}" if is_count else f"{100 * value:.1f}" for value in values]
+        table.add_row(label, *("" for _ in scale), *texts)
+    return table
+
+
+def _empty_table(title: str, first_column: str) -> Table:
+    """A table that fits 80 columns: no padding, the box's own gaps part the columns."""
+    table = Table(title=title, box=box.SIMPLE_HEAVY, padding=0, pad_edge=False, show_edge=False)
+    table.add_column(first_column, no_wrap=True)
+    return table
+
+
+def _header(name: str) -> str:
+    """A column's name, one word to a line."""
+    label = {**AGENTS, **ABLATIONS}.get(name, name)
+    return "\n".join(label.replace("(", "").replace(")", "").split())
+
+
+def _cell(result: dict[str, Any], *, is_wide: bool) -> Text:
+    text = f"{100 * result['hns']:.1f}"
+    if is_wide:
+        deviation = "" if result["deviation"] is None else f" ± {result['deviation']:.1f}"
+        text = f"{result['score']:.1f}{deviation}"
+    return Text(text, style="green" if result["hns"] > 1 else "red")
