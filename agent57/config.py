@@ -209,12 +209,8 @@ class ReplayConfig:
     threads: int = 2  # that decompress a batch
 
     def __post_init__(self) -> None:
-        require_positive(
-            self, "replay", "capacity", "min_windows", "samples_per_insert", "threads"
-        )
-        require_unit(
-            self, "replay", "priority_exponent", "priority_mix", "importance_exponent"
-        )
+        require_positive(self, "replay", "capacity", "min_windows", "samples_per_insert", "threads")
+        require_unit(self, "replay", "priority_exponent", "priority_mix", "importance_exponent")
         require(
             1 <= self.compression <= 22,
             f"replay.compression must be a zstd level from 1 to 22, got {self.compression}",
@@ -251,9 +247,7 @@ class LearnerConfig:
             self, "learner", "squash_epsilon", "n_step", "batch", "learning_rate",
             "novelty_learning_rate", "adam_epsilon", "clip_norm", "target_period", "novelty_steps",
         )  # fmt: skip
-        require_unit(
-            self, "learner", "trace_decay", "target_epsilon", "adam_beta1", "adam_beta2"
-        )
+        require_unit(self, "learner", "trace_decay", "target_epsilon", "adam_beta1", "adam_beta2")
         require(self.inverse_l2 >= 0, f"learner.inverse_l2 must not be negative: {self.inverse_l2}")
 
 
@@ -299,16 +293,15 @@ class RunConfig:
     frames: int = 78_000_000_000  # to train for; emulator frames on Atari, agent steps elsewhere
     device: str = "auto"  # auto: the GPU if there is one
     threads: int = 0  # of torch; 0: all cores
-    log_seconds: float = 10.0  # between lines of metrics.jsonl; by steps, see log_steps
-    log_steps: int = 0  # if positive: metrics every so many actor steps, not by the clock
+    log_frames: int = 20_000  # between lines of metrics.jsonl
     checkpoint_seconds: float = 600.0
     checkpoints_kept: int = 2
 
     def __post_init__(self) -> None:
         require_positive(
-            self, "run", "frames", "log_seconds", "checkpoint_seconds", "checkpoints_kept"
+            self, "run", "frames", "log_frames", "checkpoint_seconds", "checkpoints_kept"
         )
-        for name in ("seed", "threads", "log_steps"):
+        for name in ("seed", "threads"):
             value = getattr(self, name)
             require(value >= 0, f"run.{name} must not be negative, got {value}")
 

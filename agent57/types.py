@@ -80,3 +80,19 @@ class Played:
     state: np.ndarray  # [V, 2, E, H] float32, before `observation`
     value: np.ndarray  # [V, E, A] float32, of `observation`
     final_value: np.ndarray  # [V, E, A] float32, of `next_observation`; only read where truncated
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Episode:
+    """A finished episode, as one line of episodes.jsonl."""
+
+    source: str  # actor or evaluator
+    phase: str  # train, or evaluate for the evaluator's greedy-arm episodes
+    lane: int
+    arm: int
+    beta: float
+    gamma: float
+    frames: int  # trained on so far, when the episode ended
+    length: int  # agent steps
+    episode_return: float  # undiscounted extrinsic
+    intrinsic_return: float  # undiscounted intrinsic, before beta

@@ -1,0 +1,188 @@
+"""Gathers experience: a player whose lanes each have a bandit, cut into blocks for the replay.
+
+- each lane is one of the paper's L actors, with its own epsilon_l and its own bandit
+- the bandit chooses the arm of each episode and learns from its undiscounted extrinsic return
+- initial priorities come from the actor's own values, by the learner's formula
+- weights are pulled every `pull_period` steps
+"""
+
+import dataclasses
+from typing import Any
+
+import numpy as np
+import torch
+
+from agent57.bandit import Controller, make_controller
+from agent57.config import Config
+from agent57.envs.spec import VectorEnv
+from agent57.ops.family import betas, gammas, lane_epsilons
+from agent57.ops.priority import sequence_priority
+from agent57.ops.td import mixed_td_error, td_errors, value_weights
+from agent57.player import Player, PublishedWeights
+from agent57.replay.assembler import Assembled, Assembler, WindowTrace
+from agent57.replay.block import Block, Layout
+from agent57.seeds import Role, generator
+from agent57.types import Episode, Played
+
+
+class Actor:
+    """E lanes of the L in the run, the first of them having the global index `first_lane`."""
+
+    def __init__(
+        self,
+        config: Config,
+        env: VectorEnv,
+        layout: Layout,
+        published: PublishedWeights,
+        device: torch.device,
+        first_lane: int = 0,
+    ) -> None:
+        self._config = config
+        self._env = env
+        self._published = published
+        self._first_lane = first_lane
+        lanes = np.arange(first_lane, first_lane + env.num_lanes)
+        epsilon = lane_epsilons(
+            config.actor.epsilon, config.actor.epsilon_alpha, lanes, config.actor.lanes
+        )
+        roles = (Role.ACTOR_EPISODES, Role.ACTOR_ACTIONS)
+        self.player = Player(config, env, epsilon, roles, first_lane, device)
+        self._controllers: list[Controller] = [
+            make_controller(
+                config.controller,
+                config.family.arms,
+                int(lane),
+                generator(config.run.seed, Role.ACTOR_BANDIT, int(lane)),
+            )
+            for lane in lanes
+        ]
+        self._assembler = Assembler(
+            config.sequence,
+            layout,
+            env.num_lanes,
+            first_lane=first_lane,
+            compression=config.replay.compression,
+            threads=config.replay.threads,
+        )
+        self._beta, self._gamma = betas(config.family), gammas(config.family)
+        self._needs_begin = np.ones(env.num_lanes, dtype=bool)
+        self.num_steps = 0  # of each lane
+        self.weights_version = -1
+
+    @property
+    def num_frames(self) -> int:
+        """Emulator frames played by all lanes."""
+        return self.num_transitions * self._env.spec.frames_per_step
+
+    @property
+    def num_transitions(self) -> int:
+        """Agent steps played by all lanes."""
+        return self.num_steps * self._env.num_lanes
+
+    def step(self) -> tuple[list[Block], list[Episode], dict[str, float]]:
+        """Play one step in every lane: the blocks and episodes it completed, and what to log."""
+        if self.num_steps % self._config.actor.pull_period == 0:
+            self._pull()
+        if self._needs_begin.any():
+            self._begin()
+        played = self.player.step()
+        self.num_steps += 1
+        blocks = self._with_priorities(self._assembler.add(played))
+        self._needs_begin = played.terminated | played.truncated
+        return blocks, self._finish(), self._diagnostics(played)
+
+    def _pull(self) -> None:
+        weights, version = self._published()
+        if version != self.weights_version:
+            self.player.load_weights(weights, version)
+            self.weights_version = version
+
+    def _begin(self) -> None:
+        arms = np.zeros(self._env.num_lanes, dtype=np.int64)
+        for lane in np.flatnonzero(self._needs_begin):
+            arms[lane] = self._controllers[lane].select()
+        self.player.begin(self._needs_begin, arms)
+
+    def _finish(self) -> list[Episode]:
+        """Report the episodes that ended and teach the bandits their returns."""
+        episodes = self.player.ended_episodes(self._needs_begin, "actor", self.num_frames)
+        for episode in episodes:
+            controller = self._controllers[episode.lane - self._first_lane]
+            controller.observe(episode.arm, episode.episode_return)
+        return episodes
+
+    def _with_priorities(self, assembled: list[Assembled]) -> list[Block]:
+        """The blocks, each with the initial priority of the window it completes."""
+        traces = [item.trace for item in assembled if item.trace is not None]
+        priorities = iter(self._initial_priorities(traces) if traces else [])
+        return [
+            item.block
+            if item.trace is None
+            else dataclasses.replace(item.block, priority=next(priorities))
+            for item in assembled
+        ]
+
+    @torch.inference_mode()
+    def _initial_priorities(self, traces: list[WindowTrace]) -> list[float]:
+        """Priorities of new windows, with the actor's values for online and target alike."""
+        rows = {
+            name: torch.from_numpy(np.stack([getattr(trace, name) for trace in traces], axis=1))
+            for name in ("action", "action_prob", "extrinsic", "intrinsic", "discount", "mask")
+        }
+        value = torch.from_numpy(np.stack([trace.value for trace in traces], axis=2))
+        arms = np.array([trace.arm for trace in traces])
+        beta = torch.from_numpy(self._beta[arms]).float()
+        gamma = torch.from_numpy(self._gamma[arms]).float()
+        values = self._config.network.values
+        td = td_errors(
+            value, value, **rows, beta=beta, gamma=gamma, loss=self._config.learner, values=values
+        )
+        mixed = mixed_td_error(td, value_weights(beta, values))
+        mix = self._config.replay.priority_mix
+        return sequence_priority(mixed, rows["mask"], mix).tolist()
+
+    def _diagnostics(self, played: Played) -> dict[str, float]:
+        """Means over the lanes of one step."""
+        scalars = {"reward/extrinsic": float(played.extrinsic.mean())}
+        if self.player.curiosity is not None:
+            scalars["reward/intrinsic"] = float(played.intrinsic.mean())
+            for name, factor in self.player.curiosity.last.items():
+                scalars[f"curiosity/{name}"] = float(factor.mean())
+        return scalars
+
+    def summary(self) -> dict[str, float | None]:
+        """Plays and mean return of each arm, over the windows of all lanes' bandits."""
+        counts, totals = np.zeros(self._config.family.arms), np.zeros(self._config.family.arms)
+        for controller in self._controllers:
+            lane_counts, lane_means = controller.statistics()
+            counts += lane_counts
+            totals += lane_counts * lane_means
+        plays = {f"arm_plays/{j}": float(n) for j, n in enumerate(counts)}
+        returns = {f"arm_return/{j}": float(totals[j] / n) for j, n in enumerate(counts) if n}
+        return {**plays, **returns}
+
+    def state_dict(self) -> dict[str, Any]:
+        """Everything needed to go on in mid-episode."""
+        return {
+            "player": self.player.state_dict(),
+            "controllers": [controller.state_dict() for controller in self._controllers],
+            "assembler": self._assembler.state_dict(),
+            "needs_begin": self._needs_begin.tolist(),
+            "num_steps": self.num_steps,
+            "weights_version": self.weights_version,
+        }
+
+    def load_state_dict(self, state: dict[str, Any]) -> np.ndarray:
+        """Go on from `state`; the mask [E] of lanes that had to drop their running episode."""
+        dropped = self.player.load_state_dict(state["player"])
+        for controller, saved in zip(self._controllers, state["controllers"], strict=True):
+            controller.load_state_dict(saved)
+        self._assembler.load_state_dict(state["assembler"])
+        self._needs_begin = np.array(state["needs_begin"])
+        self.num_steps = state["num_steps"]
+        self.weights_version = state["weights_version"]
+        dropped &= ~self._needs_begin
+        if dropped.any():
+            self._assembler.abandon(dropped)
+            self._needs_begin = self._needs_begin | dropped
+        return dropped

@@ -1,0 +1,104 @@
+"""NGU's intrinsic reward of E lanes: episodic novelty times the life-long modulator.
+
+Each episode keeps one embedding f for its whole length, because a memory that mixes embeddings
+measures nothing. Lanes start episodes at different times, so an actor may hold several versions
+of f at once, at most `embedding_versions`; a lane that starts takes the newest that is free to be
+loaded. RND follows the learner with the value networks.
+"""
+
+import copy
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from agent57.config import CuriosityConfig
+from agent57.curiosity.episodic import EpisodicMemory
+from agent57.curiosity.lifelong import Modulator
+from agent57.nets.embedding import Embedding
+from agent57.nets.rnd import Rnd
+
+
+class Curiosity:
+    """Scores the states that E lanes arrive at."""
+
+    def __init__(
+        self,
+        embedding: Embedding,
+        rnd: Rnd,
+        num_lanes: int,
+        num_versions: int,
+        config: CuriosityConfig,
+    ) -> None:
+        self._newest = embedding
+        self._newest_version = 0
+        self._rnd = rnd
+        self._held = [copy.deepcopy(embedding) for _ in range(min(num_versions, num_lanes))]
+        self._held_version = [0] * len(self._held)
+        self._holder = np.zeros(num_lanes, dtype=np.int64)  # which held embedding a lane uses
+        self._memory = EpisodicMemory(num_lanes, embedding.project.out_features, config)
+        self.modulator = Modulator(config.max_modulation, config.warmup_steps)
+        self.last: dict[str, np.ndarray] = {}  # the factors of the latest rewards, to be logged
+
+    def refresh(self, version: int) -> None:
+        """Say that the networks given at construction now hold the learner's `version`."""
+        self._newest_version = version
+
+    @torch.inference_mode()
+    def begin(self, lanes: np.ndarray, prepared: Tensor) -> None:
+        """Wipe the memories of the lanes in the mask [E] and remember their first states."""
+        self._holder[lanes] = self._adopt(set(self._holder[~lanes].tolist()))
+        self._memory.reset(lanes)
+        self._memory.add(self._embed(prepared), lanes)
+
+    @torch.inference_mode()
+    def reward(self, prepared: Tensor) -> np.ndarray:
+        """r^i of arriving at these states [E]: episodic novelty, amplified up to L times."""
+        novelty = self._memory.novelty(self._embed(prepared))
+        modulation = self.modulator(self._rnd(prepared).float().cpu().numpy())
+        self.last = {"novelty": novelty, "modulation": modulation}
+        return novelty * modulation
+
+    def _adopt(self, in_use: set[int]) -> int:
+        """The held embedding for episodes that start now: the newest, if it can be loaded."""
+        if self._newest_version not in self._held_version:
+            free = [slot for slot in range(len(self._held)) if slot not in in_use]
+            if free:
+                oldest = min(free, key=lambda slot: self._held_version[slot])
+                self._held[oldest].load_state_dict(self._newest.state_dict())
+                self._held_version[oldest] = self._newest_version
+        return int(np.argmax(self._held_version))
+
+    def _embed(self, prepared: Tensor) -> np.ndarray:
+        """f(x) of each lane, by the embedding its episode started with."""
+        slots = np.unique(self._holder)
+        if len(slots) == 1:
+            return self._held[slots[0]](prepared).float().cpu().numpy()
+        size = self._newest.project.out_features
+        embedding = np.empty((len(self._holder), size), dtype=np.float32)
+        for slot in slots:
+            lanes = np.flatnonzero(self._holder == slot)
+            embedding[lanes] = self._held[slot](prepared[torch.from_numpy(lanes)]).float().cpu()
+        return embedding
+
+    def state_dict(self) -> dict[str, Any]:
+        """Everything needed to go on, running episodes included."""
+        return {
+            "newest_version": self._newest_version,
+            "held": [embedding.state_dict() for embedding in self._held],
+            "held_version": list(self._held_version),
+            "holder": self._holder.tolist(),
+            "memory": self._memory.state_dict(),
+            "moments": self.modulator.moments.state_dict(),
+        }
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Go on from `state`."""
+        self._newest_version = state["newest_version"]
+        for embedding, held in zip(self._held, state["held"], strict=True):
+            embedding.load_state_dict(held)
+        self._held_version = list(state["held_version"])
+        self._holder = np.array(state["holder"], dtype=np.int64)
+        self._memory.load_state_dict(state["memory"])
+        self.modulator.moments.load_state_dict(state["moments"])

@@ -1,0 +1,120 @@
+"""Reports scores: a player with one bandit of its own that never writes to replay.
+
+- alternates `phase_episodes` episodes that train the bandit and as many with its best arm
+- takes the learner's weights at the start of each phase
+- acts with the evaluation epsilon in both phases; evaluation never teaches the bandit
+"""
+
+import dataclasses
+from typing import Any
+
+import numpy as np
+import torch
+
+from agent57.bandit import make_controller
+from agent57.config import Config
+from agent57.envs.spec import VectorEnv
+from agent57.ops.family import betas, gammas
+from agent57.player import Player, PublishedWeights
+from agent57.seeds import Role, generator
+from agent57.types import Episode
+
+PHASES = ("train", "evaluate")
+
+
+class Evaluator:
+    """Lanes of its own; an episode belongs to the phase it began in."""
+
+    def __init__(
+        self, config: Config, env: VectorEnv, published: PublishedWeights, device: torch.device
+    ) -> None:
+        self._config = config.evaluator
+        self._env = env
+        self._published = published
+        epsilon = np.full(env.num_lanes, config.evaluator.epsilon)
+        roles = (Role.EVALUATOR_EPISODES, Role.EVALUATOR_ACTIONS)
+        self.player = Player(config, env, epsilon, roles, 0, device)
+        self._controller = make_controller(
+            config.evaluator_controller,
+            config.family.arms,
+            0,
+            generator(config.run.seed, Role.EVALUATOR_BANDIT),
+        )
+        self._beta, self._gamma = betas(config.family), gammas(config.family)
+        self._phase = [PHASES[0]] * env.num_lanes
+        self._needs_begin = np.ones(env.num_lanes, dtype=bool)
+        self._num_begun = 0
+        self._returns: list[float] = []  # of the evaluation phase under way
+        self.mean_return: float | None = None  # of the latest whole evaluation phase
+
+    @property
+    def best_arm(self) -> int:
+        """The arm an evaluation episode would be played with now."""
+        return self._controller.best()
+
+    def step(self, frames: int) -> list[Episode]:
+        """Play one step in every lane; the episodes it completed. `frames`: trained on so far."""
+        if self._needs_begin.any():
+            self._begin()
+        played = self.player.step()
+        self._needs_begin = played.terminated | played.truncated
+        ended = self.player.ended_episodes(self._needs_begin, "evaluator", frames)
+        return [self._finish(episode) for episode in ended]
+
+    def _begin(self) -> None:
+        arms = np.zeros(self._env.num_lanes, dtype=np.int64)
+        for lane in np.flatnonzero(self._needs_begin):
+            phase_index, episode = divmod(self._num_begun, self._config.phase_episodes)
+            if episode == 0:
+                self.player.load_weights(*self._published())
+            self._phase[lane] = PHASES[phase_index % 2]
+            is_training = self._phase[lane] == "train"
+            arms[lane] = self._controller.select() if is_training else self._controller.best()
+            self._num_begun += 1
+        self.player.begin(self._needs_begin, arms)
+
+    def _finish(self, episode: Episode) -> Episode:
+        phase = self._phase[episode.lane]
+        if phase == "train":
+            self._controller.observe(episode.arm, episode.episode_return)
+        else:
+            self._returns.append(episode.episode_return)
+            if len(self._returns) == self._config.phase_episodes:
+                self.mean_return = float(np.mean(self._returns))
+                self._returns = []
+        return dataclasses.replace(episode, phase=phase)
+
+    def summary(self) -> dict[str, float | None]:
+        """The latest score and the arm that would be played for the next."""
+        arm = self.best_arm
+        return {
+            "evaluator/return": self.mean_return,
+            "evaluator/best_arm": arm,
+            "evaluator/best_beta": float(self._beta[arm]),
+            "evaluator/best_gamma": float(self._gamma[arm]),
+        }
+
+    def state_dict(self) -> dict[str, Any]:
+        """Everything needed to go on in mid-episode."""
+        return {
+            "player": self.player.state_dict(),
+            "controller": self._controller.state_dict(),
+            "phase": list(self._phase),
+            "needs_begin": self._needs_begin.tolist(),
+            "num_begun": self._num_begun,
+            "returns": list(self._returns),
+            "mean_return": self.mean_return,
+        }
+
+    def load_state_dict(self, state: dict[str, Any]) -> np.ndarray:
+        """Go on from `state`; the mask [E] of lanes that had to drop their running episode."""
+        dropped = self.player.load_state_dict(state["player"])
+        self._controller.load_state_dict(state["controller"])
+        self._phase = list(state["phase"])
+        self._needs_begin = np.array(state["needs_begin"])
+        self._num_begun = state["num_begun"]
+        self._returns = list(state["returns"])
+        self.mean_return = state["mean_return"]
+        dropped &= ~self._needs_begin
+        self._needs_begin = self._needs_begin | dropped
+        return dropped

@@ -1,0 +1,58 @@
+"""All networks of one agent, built for a task."""
+
+from functools import partial
+
+from torch import Tensor, nn
+
+from agent57.config import NetworkConfig
+from agent57.nets.embedding import Embedding
+from agent57.nets.rnd import Rnd
+from agent57.nets.torso import Kind, Trunk, num_planes, prepare
+from agent57.nets.value import ValueNet, ValueNets
+
+
+class Networks(nn.Module):
+    """Value networks and, where an arm is curious, the two novelty networks."""
+
+    def __init__(
+        self,
+        config: NetworkConfig,
+        kind: Kind,
+        observation_shape: tuple[int, ...],
+        max_value: int,
+        num_actions: int,
+        num_arms: int,
+        is_curious: bool,
+    ) -> None:
+        super().__init__()
+        self.kind = kind
+        self.max_value = max_value
+        self.state_size = config.state
+        planes = num_planes(kind, observation_shape, max_value)
+        make_trunk = partial(
+            Trunk,
+            kind,
+            (planes, *observation_shape[1:]),
+            config.channels,
+            config.grid_channels,
+            config.features,
+        )
+
+        def make_value(num_inputs: int) -> ValueNet:
+            sizes = (config.features, config.state, config.head)
+            return ValueNet(make_trunk(), num_inputs, num_actions, *sizes, config.core)
+
+        self.num_values = 2 if config.values == "separate" else 1
+        self.value = ValueNets(
+            make_value, self.num_values, num_actions, num_arms, config.reward_input
+        )
+        self.embedding = (
+            Embedding(make_trunk(), config.embedding, config.inverse_head, num_actions)
+            if is_curious
+            else None
+        )
+        self.rnd = Rnd(make_trunk, config.rnd) if is_curious else None
+
+    def prepare(self, observation: Tensor) -> Tensor:
+        """Observations as all networks take them."""
+        return prepare(observation, self.kind, self.max_value)

@@ -1,0 +1,72 @@
+"""From observations to features: the DQN convolutions for pixels, small ones for grids.
+
+Observations are prepared once (`prepare`) and shared by all networks that look at them.
+"""
+
+import math
+from typing import Literal
+
+import torch
+from jaxtyping import Float, Shaped
+from torch import Tensor, nn
+
+Kind = Literal["pixels", "grid", "vector"]
+
+
+def num_planes(kind: Kind, observation_shape: tuple[int, ...], max_value: int) -> int:
+    """Channels of a prepared observation, or its length if it is a vector."""
+    bits = max_value.bit_length() if kind == "grid" else 1
+    return observation_shape[0] * bits
+
+
+def prepare(
+    observation: Shaped[Tensor, "*lead C Y X"] | Float[Tensor, "*lead D"],
+    kind: Kind,
+    max_value: int,
+) -> Float[Tensor, "*lead P Y X"] | Float[Tensor, "*lead D"]:
+    """Observations as the networks take them.
+
+    Pixels are brightness, scaled to [0, 1]. The cells of a small grid are symbols, not brightness:
+    each becomes the bits of its code. Vectors stay as they are.
+    """
+    if kind == "vector":
+        return observation.float()
+    if kind == "pixels":
+        return observation.float().div_(max_value)
+    bit = torch.arange(max_value.bit_length(), device=observation.device, dtype=torch.uint8)
+    planes = observation.unsqueeze(-3).bitwise_right_shift(bit[:, None, None]).bitwise_and(1)
+    return planes.flatten(-4, -3).float()
+
+
+class Trunk(nn.Module):
+    """The part before the first dense layer, for any of the three kinds of observation."""
+
+    def __init__(
+        self,
+        kind: Kind,
+        prepared_shape: tuple[int, ...],
+        channels: tuple[int, ...],
+        grid_channels: tuple[int, ...],
+        features: int,
+    ) -> None:
+        super().__init__()
+        planes = prepared_shape[0]
+        layers: list[nn.Module] = []
+        if kind == "pixels":
+            geometry = ((8, 4), (4, 2), (3, 1))  # DQN: kernel, stride
+            for size, (kernel, stride) in zip(channels, geometry, strict=True):
+                layers += [nn.Conv2d(planes, size, kernel, stride), nn.ReLU()]
+                planes = size
+        elif kind == "grid":
+            for size in grid_channels:
+                layers += [nn.Conv2d(planes, size, 3, padding=1), nn.ReLU()]
+                planes = size
+        else:
+            layers = [nn.Linear(planes, features), nn.ReLU()]
+        self.layers = nn.Sequential(*layers, nn.Flatten())
+        with torch.no_grad():
+            self.num_features = math.prod(self.layers(torch.zeros(1, *prepared_shape)).shape[1:])
+
+    def forward(self, prepared: Float[Tensor, "N *shape"]) -> Float[Tensor, "N F"]:
+        """Features of N observations."""
+        return self.layers(prepared)

@@ -1,0 +1,104 @@
+"""The recurrent duelling Q-network; Agent57 holds one per reward (paper, section 3.1; R2D2).
+
+Inputs are the paper's: observation, previous action, previous extrinsic and intrinsic reward,
+the arm j, and the recurrent state.
+"""
+
+from collections.abc import Callable
+from typing import Literal
+
+import torch
+import torch.nn.functional as F
+from jaxtyping import Float, Int
+from torch import Tensor, nn
+
+from agent57.nets.torso import Trunk
+from agent57.ops.squash import squash
+
+
+class ValueNet(nn.Module):
+    """Q(x, a, j; theta) of one reward."""
+
+    def __init__(
+        self,
+        trunk: Trunk,
+        num_inputs: int,
+        num_actions: int,
+        features: int,
+        state: int,
+        head: int,
+        core: Literal["lstm", "none"],
+    ) -> None:
+        super().__init__()
+        self.trunk = trunk
+        self.dense = nn.Sequential(nn.Linear(trunk.num_features, features), nn.ReLU())
+        self.core = (
+            nn.LSTM(features + num_inputs, state)
+            if core == "lstm"
+            else nn.Sequential(nn.Linear(features + num_inputs, state), nn.ReLU())
+        )
+        self.advantage = nn.Sequential(
+            nn.Linear(state, head), nn.ReLU(), nn.Linear(head, num_actions)
+        )
+        self.value = nn.Sequential(nn.Linear(state, head), nn.ReLU(), nn.Linear(head, 1))
+
+    def forward(
+        self,
+        prepared: Float[Tensor, "T B *shape"],
+        inputs: Float[Tensor, "T B I"],
+        state: Float[Tensor, "2 B H"],
+    ) -> tuple[Float[Tensor, "T B A"], Float[Tensor, "2 B H"]]:
+        """Values of all actions at each row, and the state after the last row."""
+        features = self.dense(self.trunk(prepared.flatten(0, 1)))
+        features = features.unflatten(0, prepared.shape[:2])
+        core_input = torch.cat([features, inputs], dim=-1)
+        if isinstance(self.core, nn.LSTM):
+            hidden, (h, c) = self.core(core_input, (state[:1].contiguous(), state[1:].contiguous()))
+            state = torch.cat([h, c])
+        else:
+            hidden = self.core(core_input)
+        advantage = self.advantage(hidden)
+        q = self.value(hidden) + advantage - advantage.mean(-1, keepdim=True)
+        return q, state
+
+
+class ValueNets(nn.Module):
+    """The V value networks of an agent: extrinsic and intrinsic, or one joint network."""
+
+    def __init__(
+        self,
+        make: Callable[[int], ValueNet],
+        num_nets: int,
+        num_actions: int,
+        num_arms: int,
+        reward_input: Literal["raw", "squash"],
+    ) -> None:
+        super().__init__()
+        self.num_actions = num_actions
+        self.num_arms = num_arms
+        self.reward_input = reward_input
+        self.nets = nn.ModuleList(make(num_actions + num_arms + 2) for _ in range(num_nets))
+
+    def forward(
+        self,
+        prepared: Float[Tensor, "T B *shape"],
+        previous_action: Int[Tensor, "T B"],
+        previous_extrinsic: Float[Tensor, "T B"],
+        previous_intrinsic: Float[Tensor, "T B"],
+        arm: Int[Tensor, "B"],
+        state: Float[Tensor, "V 2 B H"],
+    ) -> tuple[Float[Tensor, "V T B A"], Float[Tensor, "V 2 B H"]]:
+        """Values of all networks at each row, and their states after the last row."""
+        rewards = torch.stack([previous_extrinsic, previous_intrinsic], dim=-1)
+        if self.reward_input == "squash":
+            rewards = squash(rewards, 1e-3)
+        inputs = torch.cat(
+            [
+                F.one_hot(previous_action, self.num_actions).float(),
+                rewards,
+                F.one_hot(arm, self.num_arms).float().expand(len(prepared), -1, -1),
+            ],
+            dim=-1,
+        )
+        outputs = [net(prepared, inputs, state[v]) for v, net in enumerate(self.nets)]
+        return torch.stack([q for q, _ in outputs]), torch.stack([s for _, s in outputs])

@@ -1,0 +1,254 @@
+"""Plays E lanes of a task with the value networks: the only place that acts.
+
+Warm-up, training and evaluation differ by epsilon, by who chooses the arms and by where the steps
+go, not by code. A player does not choose arms, store experience or learn.
+
+One step: values of all lanes in one batch -> epsilon-greedy actions with their true probabilities
+-> the emulators -> embedding, RND and episodic novelty of the states arrived at.
+"""
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from agent57.config import Config
+from agent57.curiosity.reward import Curiosity
+from agent57.envs.spec import EnvSpec, VectorEnv
+from agent57.nets.networks import Networks
+from agent57.ops.family import betas, gammas
+from agent57.ops.policy import choose_actions, mix_values
+from agent57.ops.td import value_weights
+from agent57.seeds import LaneUniforms, Role, sequence
+from agent57.types import Episode, Played
+
+Weights = dict[str, Tensor]
+PublishedWeights = Callable[[], tuple[Weights, int]]  # the learner's weights and their version
+
+
+def make_networks(config: Config, spec: EnvSpec) -> Networks:
+    """The agent's networks for a task, with weights drawn from the run's seed."""
+    seed = sequence(config.run.seed, Role.NETWORKS).generate_state(1)[0]
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(int(seed))
+        return Networks(
+            config.network,
+            spec.kind,
+            spec.observation_shape,
+            spec.max_value,
+            spec.num_actions,
+            config.family.arms,
+            config.family.is_curious,
+        )
+
+
+class EpisodeTotals:
+    """Length and returns of the running episodes of E lanes."""
+
+    def __init__(self, num_lanes: int) -> None:
+        self.length = np.zeros(num_lanes, dtype=np.int64)
+        self.extrinsic = np.zeros(num_lanes)
+        self.intrinsic = np.zeros(num_lanes)
+
+    def add(self, played: Played) -> None:
+        """Take one step into account."""
+        self.length += 1
+        self.extrinsic += played.extrinsic
+        self.intrinsic += played.intrinsic
+
+    def clear(self, lanes: np.ndarray) -> None:
+        """Start over in the lanes of the mask [E]."""
+        self.length[lanes] = 0
+        self.extrinsic[lanes] = 0
+        self.intrinsic[lanes] = 0
+
+    def state_dict(self) -> dict[str, Any]:
+        """Everything needed to go on."""
+        return {k: torch.from_numpy(v.copy()) for k, v in vars(self).items()}
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Go on from `state`."""
+        for name, value in state.items():
+            setattr(self, name, value.numpy().copy())
+
+
+class Player:
+    """E lanes, each in an episode of its own arm, advanced together step by step."""
+
+    def __init__(
+        self,
+        config: Config,
+        env: VectorEnv,
+        epsilon: np.ndarray,
+        roles: tuple[Role, Role],
+        first_lane: int,
+        device: torch.device,
+    ) -> None:
+        self._config = config
+        self._env = env
+        self._epsilon = epsilon
+        self._episode_role, action_role = roles
+        self._first_lane = first_lane
+        self._device = device
+        self._beta, self._gamma = betas(config.family), gammas(config.family)
+        self.networks = make_networks(config, env.spec).to(device).eval().requires_grad_(False)
+        self._uniforms = LaneUniforms(config.run.seed, action_role, first_lane, env.num_lanes)
+        self.curiosity = self._make_curiosity()
+
+        lanes, spec = env.num_lanes, env.spec
+        self._totals = EpisodeTotals(lanes)
+        self._num_begun = np.zeros(lanes, dtype=np.int64)
+        self._observation = np.zeros((lanes, *spec.observation_shape), spec.observation_dtype)
+        self._prepared = self._prepare(self._observation)
+        self._previous_action = np.zeros(lanes, dtype=np.int64)
+        self._previous_extrinsic = np.zeros(lanes, dtype=np.float32)
+        self._previous_intrinsic = np.zeros(lanes, dtype=np.float32)
+        self._arm = np.zeros(lanes, dtype=np.int64)
+        shape = (self.networks.num_values, 2, lanes, self.networks.state_size)
+        self._state = torch.zeros(shape, device=device)
+
+    def _make_curiosity(self) -> Curiosity | None:
+        embedding, rnd = self.networks.embedding, self.networks.rnd
+        if embedding is None or rnd is None:
+            return None
+        versions = self._config.actor.embedding_versions
+        lanes = self._env.num_lanes
+        return Curiosity(embedding, rnd, lanes, versions, self._config.curiosity)
+
+    def load_weights(self, weights: Weights, version: int) -> None:
+        """Copy the learner's weights; running episodes keep the embedding they began with."""
+        self.networks.load_state_dict(weights)
+        if self.curiosity is not None:
+            self.curiosity.refresh(version)
+
+    @torch.inference_mode()
+    def begin(self, lanes: np.ndarray, arms: np.ndarray) -> None:
+        """Start new episodes in the lanes of the mask [E], with the given arms [E]."""
+        seeds = np.zeros(len(lanes), dtype=np.int64)
+        for lane in np.flatnonzero(lanes):
+            counters = (self._first_lane + int(lane), int(self._num_begun[lane]))
+            root = sequence(self._config.run.seed, self._episode_role, *counters)
+            env_seed, action_seed = root.generate_state(2)
+            seeds[lane] = env_seed >> 1  # emulators want 31 bits
+            self._previous_action[lane] = action_seed % self._env.spec.num_actions
+        self._num_begun[lanes] += 1
+        self._totals.clear(lanes)
+        self._observation = self._env.reset(lanes, seeds)
+        self._prepared = self._prepare(self._observation)
+        self._arm = np.where(lanes, arms, self._arm)
+        self._previous_extrinsic = np.where(lanes, np.float32(0), self._previous_extrinsic)
+        self._previous_intrinsic = np.where(lanes, np.float32(0), self._previous_intrinsic)
+        keep = torch.from_numpy(~lanes).to(self._device)
+        self._state = self._state * keep[:, None]
+        if self.curiosity is not None:
+            self.curiosity.begin(lanes, self._prepared)
+
+    @torch.inference_mode()
+    def step(self) -> Played:
+        """Play one action in every lane. Lanes whose episode ended must be begun anew."""
+        value, next_state = self._values()
+        mixed = self._mix(value).cpu().numpy()
+        action, action_prob = choose_actions(mixed, self._epsilon, self._uniforms.next())
+        step = self._env.step(action)
+
+        before, state, previous = self._observation, self._state, self._previous()
+        self._observation, self._state = step.observation, next_state
+        self._prepared = self._prepare(step.observation)
+        intrinsic = (
+            np.zeros_like(step.reward)
+            if self.curiosity is None
+            else self.curiosity.reward(self._prepared)
+        )
+        self._previous_action = action
+        self._previous_extrinsic, self._previous_intrinsic = step.reward, intrinsic
+        final_value = self._values()[0] if step.truncated.any() else value
+        played = Played(
+            observation=before,
+            previous_action=previous[0],
+            previous_extrinsic=previous[1],
+            previous_intrinsic=previous[2],
+            action=action,
+            action_prob=action_prob,
+            extrinsic=step.reward,
+            intrinsic=intrinsic,
+            terminated=step.terminated,
+            truncated=step.truncated,
+            next_observation=step.observation,
+            arm=self._arm,
+            state=state.cpu().numpy(),
+            value=value.cpu().numpy(),
+            final_value=final_value.cpu().numpy(),
+        )
+        self._totals.add(played)
+        return played
+
+    def ended_episodes(self, lanes: np.ndarray, source: str, frames: int) -> list[Episode]:
+        """Records of the episodes that have just ended in the lanes of the mask [E]."""
+        return [
+            Episode(
+                source=source,
+                phase="train",
+                lane=self._first_lane + int(lane),
+                arm=int(self._arm[lane]),
+                beta=float(self._beta[self._arm[lane]]),
+                gamma=float(self._gamma[self._arm[lane]]),
+                frames=frames,
+                length=int(self._totals.length[lane]),
+                episode_return=float(self._totals.extrinsic[lane]),
+                intrinsic_return=float(self._totals.intrinsic[lane]),
+            )
+            for lane in np.flatnonzero(lanes)
+        ]
+
+    def _previous(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        return self._previous_action, self._previous_extrinsic, self._previous_intrinsic
+
+    def _prepare(self, observation: np.ndarray) -> Tensor:
+        return self.networks.prepare(torch.from_numpy(observation).to(self._device))
+
+    def _values(self) -> tuple[Tensor, Tensor]:
+        """Values [V, E, A] of the lanes' current observations, and the states after them."""
+        previous = [torch.from_numpy(x).to(self._device)[None] for x in self._previous()]
+        arm = torch.from_numpy(self._arm).to(self._device)
+        value, state = self.networks.value(self._prepared[None], *previous, arm, self._state)
+        return value[:, 0], state
+
+    def _mix(self, value: Tensor) -> Tensor:
+        """Q = Q^e + beta_j Q^i of each lane's arm (paper, section 3.1)."""
+        beta = torch.from_numpy(self._beta[self._arm]).float().to(self._device)
+        weight = value_weights(beta, self._config.network.values)
+        learner = self._config.learner
+        return mix_values(value, weight, learner.mixture, learner.squash_epsilon)
+
+    def state_dict(self) -> dict[str, Any]:
+        """Everything needed to go on in mid-episode."""
+        return {
+            "networks": {k: v.cpu().clone() for k, v in self.networks.state_dict().items()},
+            "uniforms": self._uniforms.state_dict(),
+            "curiosity": None if self.curiosity is None else self.curiosity.state_dict(),
+            "env": self._env.state_dict(),
+            "totals": self._totals.state_dict(),
+            "num_begun": torch.from_numpy(self._num_begun.copy()),
+            "observation": torch.from_numpy(self._observation.copy()),
+            "previous": [torch.from_numpy(x.copy()) for x in self._previous()],
+            "arm": torch.from_numpy(self._arm.copy()),
+            "state": self._state.cpu().clone(),
+        }
+
+    def load_state_dict(self, state: dict[str, Any]) -> np.ndarray:
+        """Go on from `state`; the mask [E] of lanes whose episode could not be rebuilt."""
+        self.networks.load_state_dict(state["networks"])
+        self._uniforms.load_state_dict(state["uniforms"])
+        if self.curiosity is not None:
+            self.curiosity.load_state_dict(state["curiosity"])
+        self._totals.load_state_dict(state["totals"])
+        self._num_begun = state["num_begun"].numpy().copy()
+        self._observation = state["observation"].numpy().copy()
+        self._prepared = self._prepare(self._observation)
+        previous = [x.numpy().copy() for x in state["previous"]]
+        self._previous_action, self._previous_extrinsic, self._previous_intrinsic = previous
+        self._arm = state["arm"].numpy().copy()
+        self._state = state["state"].to(self._device)
+        return ~self._env.load_state_dict(state["env"])

@@ -1,0 +1,110 @@
+"""What a run writes down while it goes: metrics and episodes, as JSON lines and for TensorBoard."""
+
+import dataclasses
+import time
+from collections import defaultdict, deque
+from typing import Any
+
+import numpy as np
+from torch.utils.tensorboard import SummaryWriter
+
+from agent57.records.folder import RunFolder
+from agent57.types import Episode
+
+RECENT_EPISODES = 20  # of the actors, behind `episode/return`
+
+
+class Journal:
+    """Averages what happens between two lines of metrics.jsonl."""
+
+    def __init__(self, folder: RunFolder, log_frames: int) -> None:
+        self._folder = folder
+        self._log_frames = log_frames
+        self._tensorboard = SummaryWriter(str(folder.path / "tensorboard"))
+        self._sums: dict[str, float] = defaultdict(float)
+        self._counts: dict[str, int] = defaultdict(int)
+        self._recent: deque[float] = deque(maxlen=RECENT_EPISODES)
+        self._next_frames = log_frames
+        self._seconds_before = 0.0  # of earlier sessions of this run
+        self._started = time.monotonic()
+        self._last_line = (0, 0.0)  # frames and seconds
+        self.latest: dict[str, Any] = {}
+
+    @property
+    def seconds(self) -> float:
+        """How long the run has been trained for, over all sessions."""
+        return self._seconds_before + time.monotonic() - self._started
+
+    def add(self, scalars: dict[str, float]) -> None:
+        """Scalars to be averaged until the next line."""
+        for name, value in scalars.items():
+            self._sums[name] += value
+            self._counts[name] += 1
+
+    def add_episode(self, episode: Episode) -> None:
+        """Write one finished episode."""
+        row = dataclasses.asdict(episode)
+        row["return"] = row.pop("episode_return")
+        self._folder.append("episodes.jsonl", row)
+        if episode.source == "actor":
+            self._recent.append(episode.episode_return)
+
+    def is_due(self, frames: int) -> bool:
+        """Whether the next line of metrics should be written."""
+        return frames >= self._next_frames
+
+    def write(self, counters: dict[str, int], scalars: dict[str, float | None]) -> dict[str, Any]:
+        """Write a line of metrics: counters, averages since the last line, and `scalars`."""
+        frames, seconds = counters["frames"], self.seconds
+        last_frames, last_seconds = self._last_line
+        rate = (frames - last_frames) / max(seconds - last_seconds, 1e-9)
+        means = {name: self._sums[name] / self._counts[name] for name in sorted(self._sums)}
+        recent = float(np.mean(self._recent)) if self._recent else None
+        row = {
+            **counters,
+            "seconds": seconds,
+            "frames_per_second": rate,
+            "episode/return": recent,
+            **scalars,
+            **means,
+        }
+        row = {name: value for name, value in row.items() if value is not None}
+        self._folder.append("metrics.jsonl", row)
+        for name, value in row.items():
+            self._tensorboard.add_scalar(name, value, frames)
+        self._sums.clear()
+        self._counts.clear()
+        self._last_line = (frames, seconds)
+        while self._next_frames <= frames:
+            self._next_frames += self._log_frames
+        self.latest = row
+        return row
+
+    def state_dict(self) -> dict[str, Any]:
+        """Everything needed to go on, with the journals' sizes on disk."""
+        return {
+            "sums": dict(self._sums),
+            "counts": dict(self._counts),
+            "recent": list(self._recent),
+            "next_frames": self._next_frames,
+            "seconds": self.seconds,
+            "last_line": list(self._last_line),
+            "sizes": self._folder.flush(),
+            "latest": dict(self.latest),
+        }
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Go on from `state`; later lines on disk are cut off."""
+        self._sums = defaultdict(float, state["sums"])
+        self._counts = defaultdict(int, state["counts"])
+        self._recent = deque(state["recent"], maxlen=RECENT_EPISODES)
+        self._next_frames = state["next_frames"]
+        self._seconds_before = state["seconds"]
+        self._started = time.monotonic()
+        self._last_line = (state["last_line"][0], state["last_line"][1])
+        self.latest = dict(state["latest"])
+        self._folder.cut_back(state["sizes"])
+
+    def close(self) -> None:
+        """Close the TensorBoard events."""
+        self._tensorboard.close()

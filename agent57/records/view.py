@@ -1,0 +1,116 @@
+"""What a user sees in the terminal while a run goes on."""
+
+from typing import Any
+
+from rich.console import Console, Group, RenderableType
+from rich.live import Live
+from rich.panel import Panel
+from rich.progress_bar import ProgressBar
+from rich.table import Table
+
+from agent57.config import Config
+
+
+def duration(seconds: float) -> str:
+    """Hours and minutes, or minutes and seconds."""
+    whole = int(seconds)
+    hours, minutes = whole // 3600, whole // 60 % 60
+    return f"{hours} h {minutes:02d} min" if hours else f"{minutes} min {whole % 60:02d} s"
+
+
+class TerminalView:
+    """A live panel on a terminal; one line per record where there is none."""
+
+    def __init__(self, config: Config, console: Console, title: str) -> None:
+        self._config = config
+        self._console = console
+        self._title = title
+        self._live = Live(console=console, refresh_per_second=4, transient=False)
+        self._num_lines = 0
+
+    def __enter__(self) -> "TerminalView":
+        if self._console.is_terminal:
+            self._live.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self._console.is_terminal:
+            self._live.stop()
+
+    def show(self, counters: dict[str, int], latest: dict[str, Any], seconds: float) -> None:
+        """Bring the view up to date: counters now, and the latest line of metrics."""
+        if self._console.is_terminal:
+            self._live.update(self._panel(counters, latest, seconds))
+        elif latest and latest["frames"] != self._num_lines:
+            self._num_lines = latest["frames"]
+            self._console.print(self._line(latest), highlight=False, soft_wrap=True)
+
+    def _remaining(self, frames: int, latest: dict[str, Any]) -> str:
+        rate = latest.get("frames_per_second", 0.0)
+        left = self._config.run.frames - frames
+        return duration(left / rate) if rate > 0 else "unknown"
+
+    def _line(self, row: dict[str, Any]) -> str:
+        fields = [
+            f"frames {row['frames']:,}",
+            f"{row['frames_per_second']:,.0f}/s",
+            f"updates {row['updates']:,}",
+            f"left {self._remaining(row['frames'], row)}",
+        ]
+        names = {
+            "episode/return": "return",
+            "evaluator/return": "evaluator",
+            "evaluator/best_arm": "best arm",
+            "reward/intrinsic": "intrinsic",
+            "loss/extrinsic": "loss e",
+            "loss/intrinsic": "loss i",
+            "loss/joint": "loss",
+        }
+        fields += [f"{label} {row[name]:.4g}" for name, label in names.items() if name in row]
+        return "  ".join(fields)
+
+    def _panel(
+        self, counters: dict[str, int], latest: dict[str, Any], seconds: float
+    ) -> RenderableType:
+        frames, total = counters["frames"], self._config.run.frames
+        table = Table.grid(padding=(0, 3))
+        for _ in range(2):
+            table.add_column(style="dim")
+            table.add_column(justify="right")
+
+        def shown(name: str, pattern: str = "{:,.4g}") -> str:
+            return pattern.format(latest[name]) if name in latest else "-"
+
+        beta, gamma = shown("evaluator/best_beta"), shown("evaluator/best_gamma", "{:.6g}")
+        best_arm = f"{shown('evaluator/best_arm', '{:.0f}')} (beta {beta}, gamma {gamma})"
+        losses = [n for n in latest if n.startswith("loss/")]
+        rows = [
+            (
+                "frames",
+                f"{frames:,} / {total:,}",
+                "frames/s",
+                shown("frames_per_second", "{:,.0f}"),
+            ),
+            ("updates", f"{counters['updates']:,}", "time left", self._remaining(frames, latest)),
+            (
+                "elapsed",
+                duration(seconds),
+                "transitions kept",
+                shown("replay/transitions", "{:,.0f}"),
+            ),
+            (
+                "episode return",
+                shown("episode/return"),
+                "evaluator mean",
+                shown("evaluator/return"),
+            ),
+            ("best arm", best_arm, "intrinsic reward", shown("reward/intrinsic")),
+        ]
+        rows += [
+            (first, shown(first), second, shown(second) if second else "")
+            for first, second in zip(losses[::2], [*losses[1::2], ""], strict=False)
+        ]
+        for row in rows:
+            table.add_row(*row)
+        bar = ProgressBar(total=total, completed=frames)
+        return Panel(Group(bar, table), title=self._title, title_align="left")

@@ -1,0 +1,125 @@
+"""Everything in one process, one step after another: the reference runtime, and the map.
+
+    environment -> actor -> replay -> learner -> back to the actor
+
+Deterministic: one seed, one result, bit for bit on one machine. Other runtimes run the same parts.
+"""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+
+from agent57.actor import Actor
+from agent57.config import Config
+from agent57.envs.make import make_env
+from agent57.evaluator import Evaluator
+from agent57.learner import Learner
+from agent57.player import make_networks
+from agent57.records.journal import Journal
+from agent57.replay.block import Block, Layout
+from agent57.replay.buffer import Replay
+from agent57.replay.ratio import SamplesPerInsert
+from agent57.runtime.session import Session
+from agent57.seeds import Role, generator
+
+
+@dataclass(frozen=True, kw_only=True)
+class Parts:
+    """The four parts of a run."""
+
+    actor: Actor
+    replay: Replay
+    learner: Learner
+    evaluator: Evaluator
+
+    def state_dict(self) -> dict[str, Any]:
+        """Everything needed to go on, but for the replay's blocks, which are saved on their own."""
+        return {
+            "actor": self.actor.state_dict(),
+            "replay": self.replay.state_dict(include_blocks=False),
+            "learner": self.learner.state_dict(),
+            "evaluator": self.evaluator.state_dict(),
+        }
+
+    def load_state_dict(self, state: dict[str, Any], blocks: Iterable[tuple[int, bytes]]) -> int:
+        """Go on from `state` and the replay's blocks; how many running episodes were dropped."""
+        self.learner.load_state_dict(state["learner"])
+        first_id = state["replay"]["oldest_id"]
+        live = (Block.from_bytes(block) for key, block in blocks if key >= first_id)
+        self.replay.load_state_dict(state["replay"], live)
+        dropped = self.actor.load_state_dict(state["actor"])
+        return int(dropped.sum() + self.evaluator.load_state_dict(state["evaluator"]).sum())
+
+    def counters(self) -> dict[str, int]:
+        """How far the run has come."""
+        return {
+            "frames": self.actor.num_frames,
+            "steps": self.actor.num_transitions,
+            "updates": self.learner.num_updates,
+        }
+
+    def summary(self) -> dict[str, float | None]:
+        """What the parts say of themselves when a line of metrics is written."""
+        return {
+            **self.evaluator.summary(),
+            **self.actor.summary(),
+            "replay/windows": self.replay.num_windows,
+            "replay/transitions": self.replay.num_transitions,
+            "replay/bytes": self.replay.num_bytes,
+        }
+
+
+def build(config: Config, device: torch.device) -> Parts:
+    """The parts of a new run."""
+    env = make_env(config.env, config.actor.lanes)
+    networks = make_networks(config, env.spec)
+    learner = Learner(config, networks, device)
+    layout = Layout(
+        observation_shape=env.spec.observation_shape,
+        observation_dtype=env.spec.observation_dtype,
+        num_actions=env.spec.num_actions,
+        num_values=networks.num_values,
+        state=networks.state_size,
+    )
+    return Parts(
+        actor=Actor(config, env, layout, learner.weights, device),
+        replay=Replay(
+            config.replay,
+            config.sequence,
+            layout,
+            generator(config.run.seed, Role.REPLAY),
+            pin_memory=device.type == "cuda",
+        ),
+        learner=learner,
+        evaluator=Evaluator(
+            config, make_env(config.env, config.evaluator.lanes), learner.weights, device
+        ),
+    )
+
+
+def train(config: Config, parts: Parts, journal: Journal, session: Session) -> None:
+    """Play and learn until the run has its frames or the session is told to stop."""
+    actor, replay, learner, evaluator = parts.actor, parts.replay, parts.learner, parts.evaluator
+    ratio = SamplesPerInsert(config.replay)
+    batch_size = config.learner.batch
+
+    while actor.num_frames < config.run.frames and not session.is_stopping:
+        blocks, episodes, diagnostics = actor.step()
+        for block in blocks:
+            replay.add(block)
+
+        while ratio.owes_update(replay.num_windows_inserted, learner.num_updates, batch_size):
+            batch = replay.sample(batch_size)
+            update = learner.update(batch)
+            replay.reprioritise(batch.key, update.priorities)
+            journal.add(update.metrics)
+
+        episodes += evaluator.step(actor.num_frames)
+        for episode in episodes:
+            journal.add_episode(episode)
+        journal.add(diagnostics)
+        if journal.is_due(actor.num_frames):
+            journal.write(parts.counters(), parts.summary())
+        session.tick(parts)

@@ -1,0 +1,69 @@
+"""Randomness that follows the global lane, so that 1 x 256 and 16 x 16 lanes are one experiment.
+
+Every stream is named by the run's seed, a role, a lane and a counter; nothing here keeps state
+that is not a counter.
+"""
+
+from enum import IntEnum
+from typing import Any
+
+import numpy as np
+
+
+class Role(IntEnum):
+    """What a stream of random numbers is for."""
+
+    NETWORKS = 0
+    REPLAY = 1
+    ACTOR_EPISODES = 2
+    ACTOR_ACTIONS = 3
+    ACTOR_BANDIT = 4
+    EVALUATOR_EPISODES = 5
+    EVALUATOR_ACTIONS = 6
+    EVALUATOR_BANDIT = 7
+
+
+def sequence(seed: int, role: Role, *counters: int) -> np.random.SeedSequence:
+    """The root of one stream."""
+    return np.random.SeedSequence(seed, spawn_key=(int(role), *counters))
+
+
+def generator(seed: int, role: Role, *counters: int) -> np.random.Generator:
+    """The generator of one stream."""
+    return np.random.default_rng(sequence(seed, role, *counters))
+
+
+class LaneUniforms:
+    """Uniform numbers [E, 2] step after step, each lane from a stream of its own."""
+
+    PAGE = 1024  # steps drawn at once
+
+    def __init__(self, seed: int, role: Role, first_lane: int, num_lanes: int) -> None:
+        self._seed = seed
+        self._role = role
+        self._lanes = range(first_lane, first_lane + num_lanes)
+        self._num_drawn = 0
+        self._page = np.empty((num_lanes, self.PAGE, 2))
+
+    def next(self) -> np.ndarray:
+        """Two numbers in [0, 1) per lane."""
+        page, row = divmod(self._num_drawn, self.PAGE)
+        if row == 0:
+            self._draw(page)
+        self._num_drawn += 1
+        return self._page[:, row]
+
+    def _draw(self, page: int) -> None:
+        for i, lane in enumerate(self._lanes):
+            self._page[i] = generator(self._seed, self._role, lane, page).random((self.PAGE, 2))
+
+    def state_dict(self) -> dict[str, Any]:
+        """How far the streams have been read."""
+        return {"num_drawn": self._num_drawn}
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Go on from `state`."""
+        self._num_drawn = state["num_drawn"]
+        page, row = divmod(self._num_drawn, self.PAGE)
+        if row:
+            self._draw(page)
