@@ -1,0 +1,152 @@
+"""A block: up to `sequence.period` consecutive steps of one episode, as actors send them and the
+replay keeps them. It is complete in itself: the bootstrap observation, the inputs of its first row
+and the recurrent state before it are inside, so windows can be cut and blocks evicted freely.
+"""
+
+import math
+import struct
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Literal, Self
+
+import numpy as np
+
+from agent57.config import SequenceConfig
+
+_FORMAT_VERSION = 1
+_MAGIC = b"A57B"
+# magic, version, lane, episode, index, length, flags, bytes per action, arm, previous action,
+# previous extrinsic, previous intrinsic, priority, V and H of the state, bytes of observations
+_HEADER = struct.Struct("<4sHqqIIBBIIffdHIQ")
+_LAST, _TERMINATED, _COMPRESSED = 1, 2, 4
+
+
+def _step_dtype(action: str) -> np.dtype[Any]:
+    return np.dtype(
+        [("extrinsic", "<f4"), ("intrinsic", "<f4"), ("action_prob", "<f4"), ("action", action)]
+    )
+
+
+# Shared by all blocks: a structured dtype of its own would cost each block a kilobyte.
+_STEP_DTYPES = {1: _step_dtype("<u1"), 2: _step_dtype("<u2"), 4: _step_dtype("<u4")}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Layout:
+    """The shapes of what is stored."""
+
+    observation_shape: tuple[int, ...]
+    observation_dtype: Literal["uint8", "float32"]
+    num_actions: int
+    num_values: int  # V
+    state: int  # H, 0 without a recurrent core
+
+    @property
+    def observation_bytes(self) -> int:
+        """Bytes of one observation before compression."""
+        return math.prod(self.observation_shape) * np.dtype(self.observation_dtype).itemsize
+
+    @property
+    def state_shape(self) -> tuple[int, int, int]:
+        """[V, 2, H]."""
+        return (self.num_values, 2, self.state)
+
+    @property
+    def step_dtype(self) -> np.dtype[Any]:
+        """One step, packed: rewards and probability in single precision, the smallest action."""
+        largest = self.num_actions - 1
+        return _STEP_DTYPES[1 if largest < 2**8 else 2 if largest < 2**16 else 4]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Block:
+    """Consecutive steps of one episode of one lane; see `types` for the alignment of rows."""
+
+    lane: int  # global index
+    episode: int  # of this lane
+    index: int  # of this block in its episode; all blocks before it hold `period` steps
+    length: int  # steps, 1 to `period`
+    is_last: bool  # the episode ended with this block's last step
+    is_terminated: bool  # and did so for good, not by truncation
+    arm: int
+    observations: bytes  # length + 1 of them, the last one to bootstrap from
+    is_compressed: bool  # with zstd, otherwise raw
+    steps: np.ndarray  # [length] of `Layout.step_dtype`
+    previous_action: int  # inputs of the first row
+    previous_extrinsic: float
+    previous_intrinsic: float
+    state: (
+        np.ndarray | None
+    )  # [V, 2, H] float32 before the first row; None if no window starts here
+    priority: float  # of the window this block completes, before the exponent; 0 if none
+
+    @property
+    def num_bytes(self) -> int:
+        """Memory this block takes: its arrays and the Python objects around them."""
+        state = 0 if self.state is None else _ARRAY_BYTES + self.state.nbytes
+        return _OBJECT_BYTES + len(self.observations) + _ARRAY_BYTES + self.steps.nbytes + state
+
+    def completes_window(self, sequence: SequenceConfig) -> bool:
+        """Whether a window ends with this block: enough blocks before it, or the episode's end."""
+        return self.is_last or self.index >= sequence.blocks - 1
+
+    def to_bytes(self) -> bytes:
+        """Everything in one versioned message."""
+        flags = self.is_last * _LAST + self.is_terminated * _TERMINATED
+        flags += self.is_compressed * _COMPRESSED
+        num_values, _, size = (0, 0, 0) if self.state is None else self.state.shape
+        header = _HEADER.pack(
+            _MAGIC, _FORMAT_VERSION, self.lane, self.episode, self.index, self.length, flags,
+            self.steps.dtype["action"].itemsize, self.arm, self.previous_action,
+            self.previous_extrinsic, self.previous_intrinsic, self.priority, num_values, size,
+            len(self.observations),
+        )  # fmt: skip
+        state = b"" if self.state is None else self.state.tobytes()
+        return b"".join((header, self.observations, self.steps.tobytes(), state))
+
+    @classmethod
+    def from_bytes(cls, message: bytes) -> Self:
+        """The block `to_bytes` wrote; anything else is a ValueError."""
+        if len(message) < _HEADER.size or message[: len(_MAGIC)] != _MAGIC:
+            raise ValueError("not a replay block")
+        (
+            _, version, lane, episode, index, length, flags, action_bytes, arm, previous_action,
+            previous_extrinsic, previous_intrinsic, priority, num_values, size, observation_bytes,
+        ) = _HEADER.unpack_from(message)  # fmt: skip
+        if version != _FORMAT_VERSION:
+            raise ValueError(f"replay block of version {version}, this agent57 reads 1")
+        dtype = _STEP_DTYPES[action_bytes]
+        ends = np.cumsum(
+            [_HEADER.size, observation_bytes, length * dtype.itemsize, num_values * 2 * size * 4]
+        ).tolist()
+        if len(message) != ends[-1]:
+            raise ValueError(f"replay block of {len(message)} bytes, expected {ends[-1]}")
+        # Slices are copied, so that a dropped state gives its memory back.
+        state = np.frombuffer(message[ends[2] : ends[3]], "<f4").reshape(num_values, 2, size)
+        return cls(
+            lane=lane,
+            episode=episode,
+            index=index,
+            length=length,
+            is_last=bool(flags & _LAST),
+            is_terminated=bool(flags & _TERMINATED),
+            arm=arm,
+            observations=message[ends[0] : ends[1]],
+            is_compressed=bool(flags & _COMPRESSED),
+            steps=np.frombuffer(message[ends[1] : ends[2]], dtype),
+            previous_action=previous_action,
+            previous_extrinsic=previous_extrinsic,
+            previous_intrinsic=previous_intrinsic,
+            state=state if num_values else None,
+            priority=priority,
+        )
+
+    def __reduce__(self) -> tuple[Callable[[bytes], "Block"], tuple[bytes]]:
+        """Pickle as the message: smaller, and the shared step dtype stays shared."""
+        return Block.from_bytes, (self.to_bytes(),)
+
+
+_ARRAY_BYTES = sys.getsizeof(np.empty((0, 0, 0)))
+_NUMBER_BYTES = 150  # boxed numbers and the head of the observations, as measured
+_OBJECT_BYTES = Block.__basicsize__ + _NUMBER_BYTES

@@ -1,0 +1,191 @@
+"""The replay: prioritised windows over blocks that are stored once and shared.
+
+Blocks arrive in any interleaving of lanes and get consecutive ids. A window is named by the id of
+its first block (its key) and drawn with probability proportional to its priority to the power
+`priority_exponent`. Blocks leave in the order they came, as soon as more than `capacity`
+transitions are held; the window that starts at a block leaves with it, later windows of the same
+episode live on.
+"""
+
+import threading
+from collections.abc import Iterable
+from typing import Any
+
+import numpy as np
+import torch
+
+from agent57.config import ReplayConfig, SequenceConfig
+from agent57.replay.block import Block, Layout
+from agent57.replay.store import BlockStore
+from agent57.replay.sum_tree import SumTree
+from agent57.replay.window import WindowReader
+from agent57.types import Batch
+
+PRIORITY_FLOOR = 1e-6  # smaller priorities count as this: a window learned by heart may come back
+
+
+class Replay:
+    """Prioritised sequence replay, first in, first out. All methods may be called by any thread."""
+
+    def __init__(
+        self,
+        config: ReplayConfig,
+        sequence: SequenceConfig,
+        layout: Layout,
+        rng: np.random.Generator,
+        *,
+        pin_memory: bool = False,
+    ) -> None:
+        if config.capacity < sequence.window:
+            raise ValueError(
+                f"replay.capacity must hold a window ({sequence.window}), got {config.capacity}"
+            )
+        self._exponent = config.priority_exponent
+        self._rng = rng
+        self._lock = threading.Lock()
+        self._store = BlockStore(sequence, config.capacity)
+        self._tree = SumTree(self._store.num_slots)  # leaf: the window that starts in this slot
+        self._num_windows = self._num_windows_inserted = 0
+        self._reader = WindowReader(sequence, layout, threads=config.threads, pin_memory=pin_memory)
+
+    @property
+    def num_transitions(self) -> int:
+        """Steps held, each counted once."""
+        return self._store.num_transitions
+
+    @property
+    def num_windows(self) -> int:
+        """Windows that can be drawn."""
+        return self._num_windows
+
+    @property
+    def num_windows_inserted(self) -> int:
+        """Windows that could be drawn at some time."""
+        return self._num_windows_inserted
+
+    @property
+    def num_bytes(self) -> int:
+        """Memory of all that is stored, the sum tree included."""
+        return self._store.num_bytes + self._tree.num_bytes
+
+    @property
+    def live_ids(self) -> range:
+        """The ids of the blocks held, oldest first."""
+        return self._store.live_ids
+
+    def add(self, block: Block) -> None:
+        """Store a block; the window it completes gets `block.priority`."""
+        weight = self._weights(np.array([block.priority]))
+        with self._lock:
+            before = self._store.live_ids
+            completed = self._store.add(block)
+            if self._store.num_slots != self._tree.num_leaves:
+                self._grow(before)
+            gone = np.arange(before.start, self._store.live_ids.start) % self._tree.num_leaves
+            self._num_windows -= int(np.count_nonzero(self._tree.weights[gone]))
+            if completed is not None:
+                self._num_windows += 1
+                self._num_windows_inserted += 1
+                leaves = np.append(gone, completed % self._tree.num_leaves)
+                self._tree.set(leaves, np.append(np.zeros(len(gone)), weight))
+            elif len(gone):
+                self._tree.set(gone, np.zeros(len(gone)))
+
+    def sample(self, batch_size: int) -> Batch:
+        """Draw windows independently, in proportion to their weights; repeats may occur."""
+        with self._lock:
+            if not self._num_windows:
+                raise RuntimeError("replay holds no window yet: nothing to sample")
+            leaves = self._tree.find(self._rng.random(batch_size))
+            probability = self._tree.weights[leaves] / self._tree.total
+            oldest = self._store.live_ids.start
+            keys = oldest + (leaves - oldest) % self._tree.num_leaves
+            windows = [self._store.window(key) for key in keys.tolist()]
+        return self._reader.read(windows, keys, probability)
+
+    def reprioritise(self, keys: torch.Tensor, priorities: torch.Tensor) -> None:
+        """Write new priorities (before the exponent) of windows named by `Batch.key`.
+
+        Windows that have been evicted meanwhile are passed over.
+        """
+        names = keys.cpu().numpy()
+        weights = self._weights(priorities.detach().double().cpu().numpy())
+        if names.shape != weights.shape:
+            raise ValueError(f"{names.shape} keys for {weights.shape} priorities")
+        with self._lock:
+            live = self._store.live_ids
+            is_live = names >= live.start
+            leaves = names[is_live] % self._tree.num_leaves
+            if (names >= live.stop).any() or not self._tree.weights[leaves].all():
+                raise ValueError(f"keys that never named a window: {names}")
+            self._tree.set(leaves, weights[is_live])
+
+    def blocks(self, first_id: int = 0) -> list[tuple[int, Block]]:
+        """The blocks held and their ids, oldest first, from `first_id` on."""
+        with self._lock:
+            live = self._store.live_ids
+            ids = range(max(first_id, live.start), live.stop)
+            return [(block_id, self._store.block(block_id)) for block_id in ids]
+
+    def state_dict(self, *, include_blocks: bool = False) -> dict[str, Any]:
+        """What `load_state_dict` needs beside the blocks, or with them."""
+        with self._lock:
+            leaves = np.array(self._store.live_ids, np.int64) % self._tree.num_leaves
+            state = {
+                "store": self._store.state_dict(),
+                "weight": torch.from_numpy(self._tree.weights[leaves]),
+                "num_windows_inserted": self._num_windows_inserted,
+                "rng": self._rng.bit_generator.state,
+            }
+            if include_blocks:
+                messages = (self._store.block(i).to_bytes() for i in self._store.live_ids)
+                state["blocks"] = [
+                    torch.frombuffer(bytearray(message), dtype=torch.uint8) for message in messages
+                ]
+        return state
+
+    def load_state_dict(
+        self, state: dict[str, Any], blocks: Iterable[tuple[int, Block]] | None = None
+    ) -> None:
+        """Continue exactly where `state_dict` was taken.
+
+        `blocks` are those held at that time with their ids, unless `state` includes them.
+        """
+        if blocks is None:
+            messages = (message.numpy().tobytes() for message in state["blocks"])
+            blocks = enumerate(map(Block.from_bytes, messages), state["store"]["oldest_id"])
+        with self._lock:
+            self._store.load_state_dict(state["store"], blocks)
+            weights = np.zeros(self._store.num_slots)
+            live = np.array(self._store.live_ids, np.int64)
+            weights[live % len(weights)] = state["weight"].numpy()
+            self._tree = SumTree(len(weights))
+            self._tree.assign(weights)
+            self._num_windows = int(np.count_nonzero(weights))
+            self._num_windows_inserted = state["num_windows_inserted"]
+            self._rng.bit_generator.state = state["rng"]
+        self.check_valid()
+
+    def check_valid(self) -> None:
+        """Raise AssertionError if what is stored contradicts itself. Looks at every block."""
+        with self._lock:
+            weights, live = self._tree.weights, self._store.live_ids
+            starts = [i for i in live if weights[i % len(weights)] > 0]
+            if not len(starts) == np.count_nonzero(weights) == self._num_windows:
+                raise AssertionError("replay is corrupt: num_windows is wrong")
+            if not np.isclose(weights.sum(), self._tree.total):
+                raise AssertionError("replay is corrupt: the sum tree is wrong")
+            self._store.check_valid(starts)
+
+    def _weights(self, priorities: np.ndarray) -> np.ndarray:
+        if not (np.isfinite(priorities) & (priorities >= 0)).all():
+            raise ValueError(f"priorities must be finite and not negative, got {priorities}")
+        return np.maximum(priorities, PRIORITY_FLOOR) ** self._exponent
+
+    def _grow(self, live: range) -> None:
+        """As many leaves as slots, with each weight at its new place."""
+        ids = np.array(live, np.int64)
+        weights = np.zeros(self._store.num_slots)
+        weights[ids % len(weights)] = self._tree.weights[ids % self._tree.num_leaves]
+        self._tree = SumTree(len(weights))
+        self._tree.assign(weights)

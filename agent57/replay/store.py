@@ -1,0 +1,204 @@
+"""Where blocks live: a ring of slots in order of arrival, with links along each episode.
+
+Live ids are consecutive, so block i lies at slot i modulo the number of slots, a power of two that
+doubles when all slots are taken.
+"""
+
+import dataclasses
+from collections.abc import Iterable
+from typing import Any
+
+import numpy as np
+import torch
+
+from agent57.config import SequenceConfig
+from agent57.replay.block import Block
+
+_FIRST_SLOTS = 64
+_NO_BLOCK = -1
+
+
+@dataclasses.dataclass(slots=True)
+class _Run:
+    """The running episode of one lane: its last `sequence.blocks` blocks."""
+
+    episode: int
+    index: int  # of the newest block
+    ids: list[int]
+
+
+class BlockStore:
+    """Blocks of many lanes, first in, first out, at most `capacity` transitions."""
+
+    def __init__(self, sequence: SequenceConfig, capacity: int) -> None:
+        self._sequence = sequence
+        self._capacity = capacity
+        self._clear(_FIRST_SLOTS)
+
+    def _clear(self, num_slots: int) -> None:
+        self._blocks: list[Block | None] = [None] * num_slots
+        self._following = np.full(num_slots, _NO_BLOCK, np.int64)  # id of the episode's next block
+        self._runs: dict[int, _Run] = {}  # by lane
+        self.live_ids = range(0)  # oldest first
+        self.num_transitions = 0  # steps held, each counted once
+        self._block_bytes = 0
+
+    @property
+    def num_slots(self) -> int:
+        """Places for blocks, a power of two."""
+        return len(self._blocks)
+
+    @property
+    def num_bytes(self) -> int:
+        """Memory of the blocks and their slots."""
+        return self._block_bytes + self._following.nbytes + 8 * self.num_slots
+
+    def block(self, block_id: int) -> Block:
+        """A live block."""
+        block = self._blocks[block_id % self.num_slots]
+        assert block is not None
+        return block
+
+    def window(self, first_id: int) -> list[Block]:
+        """The blocks of the window that starts with a live block, as far as they have arrived."""
+        window = [self.block(first_id)]
+        while len(window) < self._sequence.blocks:
+            first_id = int(self._following[first_id % self.num_slots])
+            if first_id == _NO_BLOCK:
+                break
+            window.append(self.block(first_id))
+        return window
+
+    def add(self, block: Block) -> int | None:
+        """Store a block and let go of the oldest ones beyond capacity.
+
+        The id of the first block of the window that is complete now, if there is one.
+        """
+        self._check_length(block)
+        run = self._continued(block)
+        if len(self.live_ids) == self.num_slots:
+            self._grow()
+        self._insert(block, run)
+        self._evict()
+        is_complete = block.completes_window(self._sequence) and run.ids[0] in self.live_ids
+        return run.ids[0] if is_complete else None
+
+    def state_dict(self) -> dict[str, Any]:
+        """All but the blocks."""
+        slots = np.array(self.live_ids, np.int64) % self.num_slots
+        return {
+            "num_slots": self.num_slots,
+            "oldest_id": self.live_ids.start,
+            "next_id": self.live_ids.stop,
+            "following": torch.from_numpy(self._following[slots]),
+            "has_state": torch.tensor([self.block(i).state is not None for i in self.live_ids]),
+            "runs": {lane: dataclasses.asdict(run) for lane, run in self._runs.items()},
+        }
+
+    def load_state_dict(self, state: dict[str, Any], blocks: Iterable[tuple[int, Block]]) -> None:
+        """Continue where `state_dict` was taken, with the blocks of that time, oldest first."""
+        self._clear(state["num_slots"])
+        self.live_ids = range(state["oldest_id"], state["next_id"])
+        expected = zip(self.live_ids, state["has_state"].tolist(), strict=True)
+        for (block_id, has_state), (given_id, block) in zip(expected, blocks, strict=True):
+            if given_id != block_id:
+                raise ValueError(f"replay block {block_id} is missing, got {given_id}")
+            kept = block if has_state else dataclasses.replace(block, state=None)
+            self._blocks[block_id % self.num_slots] = kept
+            self.num_transitions += kept.length
+            self._block_bytes += kept.num_bytes
+        slots = np.array(self.live_ids, np.int64) % self.num_slots
+        self._following[slots] = state["following"].numpy()
+        self._runs = {lane: _Run(**run) for lane, run in state["runs"].items()}
+
+    def check_valid(self, window_ids: Iterable[int]) -> None:
+        """Raise AssertionError if blocks, counters and these windows contradict each other."""
+        held = [self.block(i) for i in self.live_ids]
+        _check(sum(block is not None for block in self._blocks) == len(held), "stray blocks")
+        _check(sum(b.length for b in held) == self.num_transitions, "num_transitions is wrong")
+        _check(self.num_transitions <= self._capacity, "more than capacity is held")
+        _check(sum(b.num_bytes for b in held) == self._block_bytes, "num_bytes is wrong")
+        for window_id in window_ids:
+            _check(window_id in self.live_ids, "a window without its first block")
+            self._check_window(self.window(window_id))
+
+    def _check_window(self, window: list[Block]) -> None:
+        first, last = window[0], window[-1]
+        is_whole = len(window) == self._sequence.blocks
+        _check(is_whole or (first.index == 0 and last.is_last), "a window is cut short")
+        _check(first.state is not None, "a window without its recurrent state")
+        for offset, block in enumerate(window):
+            place = (first.lane, first.episode, first.index + offset)
+            _check((block.lane, block.episode, block.index) == place, "a window of strangers")
+            is_full = block.length == self._sequence.period and not block.is_last
+            _check(is_full or block is last, "a gap inside a window")
+
+    def _check_length(self, block: Block) -> None:
+        if not 0 < block.length <= self._sequence.period or len(block.steps) != block.length:
+            raise ValueError(f"{_name(block)} has {block.length} steps")
+        if block.length < self._sequence.period and not block.is_last:
+            raise ValueError(f"{_name(block)} is cut short in mid-episode")
+
+    def _continued(self, block: Block) -> _Run:
+        """The running episode that the block continues, or a new one."""
+        if block.index == 0:
+            self._drop_states(self._runs.pop(block.lane, None))  # of an episode never finished
+            return _Run(block.episode, -1, [])
+        run = self._runs.get(block.lane)
+        if run is None or (run.episode, run.index + 1) != (block.episode, block.index):
+            known = f"after block {run.index} of episode {run.episode}" if run else "as the first"
+            raise ValueError(f"{_name(block)} came {known}")
+        return run
+
+    def _insert(self, block: Block, run: _Run) -> None:
+        block_id = self.live_ids.stop
+        slot = block_id % self.num_slots
+        self.live_ids = range(self.live_ids.start, block_id + 1)
+        self._blocks[slot] = block
+        self._following[slot] = _NO_BLOCK
+        self.num_transitions += block.length
+        self._block_bytes += block.num_bytes
+        if run.ids and run.ids[-1] in self.live_ids:
+            self._following[run.ids[-1] % self.num_slots] = block_id
+        run.index = block.index
+        run.ids = [*run.ids, block_id][-self._sequence.blocks :]
+        self._runs[block.lane] = run
+        if block.is_last:
+            self._drop_states(self._runs.pop(block.lane))
+
+    def _drop_states(self, ended: _Run | None) -> None:
+        """Forget the states of an ended episode's last blocks, where no window can start."""
+        for block_id in ended.ids[1:] if ended else []:
+            if block_id in self.live_ids:
+                block = self.block(block_id)
+                stateless = dataclasses.replace(block, state=None)
+                self._blocks[block_id % self.num_slots] = stateless
+                self._block_bytes += stateless.num_bytes - block.num_bytes
+
+    def _evict(self) -> None:
+        while self.num_transitions > self._capacity:
+            oldest = self.live_ids.start
+            block = self.block(oldest)
+            self.num_transitions -= block.length
+            self._block_bytes -= block.num_bytes
+            self._blocks[oldest % self.num_slots] = None
+            self.live_ids = range(oldest + 1, self.live_ids.stop)
+
+    def _grow(self) -> None:
+        """Twice the slots, with every block at its new place."""
+        blocks: list[Block | None] = [None] * (2 * self.num_slots)
+        for block_id in self.live_ids:
+            blocks[block_id % len(blocks)] = self.block(block_id)
+        ids = np.array(self.live_ids, np.int64)
+        following = np.full(len(blocks), _NO_BLOCK, np.int64)
+        following[ids % len(blocks)] = self._following[ids % self.num_slots]
+        self._blocks, self._following = blocks, following
+
+
+def _name(block: Block) -> str:
+    return f"replay block {block.index} of episode {block.episode} of lane {block.lane}"
+
+
+def _check(condition: bool, message: str) -> None:
+    if not condition:
+        raise AssertionError(f"replay is corrupt: {message}")

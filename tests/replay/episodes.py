@@ -1,0 +1,198 @@
+"""Lanes that play made-up episodes, kept whole, and the windows these must give by definition."""
+
+from dataclasses import dataclass, field
+
+import numpy as np
+import torch
+
+from agent57.config import ReplayConfig, SequenceConfig
+from agent57.replay.assembler import Assembler
+from agent57.replay.block import Layout
+from agent57.types import Batch, Played
+
+PIXELS = Layout(
+    observation_shape=(1, 16, 16),
+    observation_dtype="uint8",
+    num_actions=18,
+    num_values=2,
+    state=3,
+)
+VECTOR = Layout(
+    observation_shape=(3,), observation_dtype="float32", num_actions=300, num_values=1, state=2
+)
+PAIR = SequenceConfig(trace=8, period=4)  # windows of two blocks
+SINGLE = SequenceConfig(trace=4, period=4)
+TRIPLE = SequenceConfig(trace=8, period=4, burn_in=4)
+
+
+def replay_config(**changes: float) -> ReplayConfig:
+    return ReplayConfig(**{"capacity": 1000, "min_windows": 1, "threads": 2, **changes})
+
+
+@dataclass
+class Episode:
+    """One episode as it was played, row by row."""
+
+    lane: int
+    number: int
+    arm: int
+    rows: list[dict] = field(default_factory=list)
+    final_observation: np.ndarray | None = None
+    final_value: np.ndarray | None = None
+    is_terminated: bool = False
+
+    @property
+    def length(self) -> int:
+        return len(self.rows)
+
+
+class Lanes:
+    """E lanes whose episodes end when told; every reward is a number of its own."""
+
+    def __init__(self, num_lanes: int, layout: Layout, seed: int = 0) -> None:
+        self._layout = layout
+        self._rng = np.random.default_rng(seed)
+        self._count = 0
+        self.num_lanes = num_lanes
+        self.running: list[Episode] = []
+        self.finished: list[Episode] = []
+        for lane in range(num_lanes):
+            self.running.append(self._begin(lane, 0))
+        self._observation = [self._observe() for _ in range(num_lanes)]
+
+    def _begin(self, lane: int, number: int) -> Episode:
+        return Episode(lane=lane, number=number, arm=int(self._rng.integers(32)))
+
+    def _observe(self) -> np.ndarray:
+        shape = self._layout.observation_shape
+        if self._layout.observation_dtype == "float32":
+            return self._rng.normal(size=shape).astype(np.float32)
+        observation = np.zeros(shape, np.uint8)  # compressible, and never all zero
+        observation[..., : shape[-1] // 4] = self._rng.integers(1, 256)
+        return observation
+
+    def _row(self, lane: int) -> dict:
+        layout, rows = self._layout, self.running[lane].rows
+        before = rows[-1] if rows else {"action": 0, "extrinsic": 0.0, "intrinsic": 0.0}
+        self._count += 1
+        return {
+            "observation": self._observation[lane],
+            "previous_action": before["action"],
+            "previous_extrinsic": before["extrinsic"],
+            "previous_intrinsic": before["intrinsic"],
+            "action": int(self._rng.integers(layout.num_actions)),
+            "action_prob": np.float32(self._rng.uniform(0.1, 1.0)),
+            "extrinsic": np.float32(self._count),
+            "intrinsic": np.float32(self._rng.normal()),
+            "state": self._rng.normal(size=layout.state_shape).astype(np.float32),
+            "value": self._value(),
+        }
+
+    def _value(self) -> np.ndarray:
+        shape = (self._layout.num_values, self._layout.num_actions)
+        return self._rng.normal(size=shape).astype(np.float32)
+
+    def step(self, terminate: tuple[int, ...] = (), truncate: tuple[int, ...] = ()) -> Played:
+        """One row of all lanes; the episodes in the named lanes end with it."""
+        lanes = range(self.num_lanes)
+        rows = [self._row(lane) for lane in lanes]
+        next_observation = [self._observe() for _ in lanes]
+        final_value = [self._value() for _ in lanes]
+        arm = np.array([self.running[lane].arm for lane in lanes])
+        for lane in lanes:
+            episode = self.running[lane]
+            episode.rows.append(rows[lane])
+            self._observation[lane] = next_observation[lane]
+            if lane in terminate or lane in truncate:
+                episode.is_terminated = lane in terminate
+                episode.final_observation = next_observation[lane]
+                episode.final_value = final_value[lane]
+                self.finished.append(episode)
+                self.running[lane] = self._begin(lane, episode.number + 1)
+                self._observation[lane] = self._observe()
+        columns = {name: np.stack([row[name] for row in rows]) for name in rows[0]}
+        columns["state"] = np.moveaxis(columns["state"], 0, 2)
+        columns["value"] = np.moveaxis(columns["value"], 0, 1)
+        return Played(
+            **columns,
+            terminated=np.isin(lanes, terminate),
+            truncated=np.isin(lanes, truncate),
+            next_observation=np.stack(next_observation),
+            arm=arm,
+            final_value=np.stack(final_value, axis=1),
+        )
+
+
+def make_assembler(
+    sequence: SequenceConfig, layout: Layout, num_lanes: int = 1, **options: int
+) -> Assembler:
+    options = {"first_lane": 0, "compression": 1, "threads": 1, **options}
+    return Assembler(sequence, layout, num_lanes, **options)
+
+
+def play_episode(lanes: Lanes, assembler: Assembler, length: int, *, truncated: bool = False):
+    """One whole episode of the only lane, as (block, trace) pairs."""
+    assembled = []
+    for row in range(length):
+        ends = (0,) if row == length - 1 else ()
+        ended = {"truncate": ends} if truncated else {"terminate": ends}
+        assembled += assembler.add(lanes.step(**ended))
+    return assembled
+
+
+def window_starts(episode: Episode, sequence: SequenceConfig) -> list[int]:
+    """First steps of the windows of a finished episode."""
+    num_blocks = -(-episode.length // sequence.period)
+    return [k * sequence.period for k in range(max(1, num_blocks - sequence.blocks + 1))]
+
+
+def window_by_definition(episode: Episode, start: int, sequence: SequenceConfig, layout: Layout):
+    """The columns that `Batch` must have for this window, row by row."""
+    zero = np.zeros(layout.observation_shape, layout.observation_dtype)
+    observations = [row["observation"] for row in episode.rows] + [episode.final_observation]
+    columns: dict[str, list] = {name: [] for name in Batch.__dataclass_fields__}
+    for t in range(start, start + sequence.window + 1):
+        columns["observation"].append(observations[t] if t <= episode.length else zero)
+        for name in ("action", "extrinsic", "intrinsic"):
+            is_real = 0 < t <= episode.length
+            columns[f"previous_{name}"].append(episode.rows[t - 1][name] if is_real else 0)
+    for t in range(start, start + sequence.window):
+        is_real = t < episode.length
+        for name in ("action", "extrinsic", "intrinsic"):
+            columns[name].append(episode.rows[t][name] if is_real else 0)
+        columns["action_prob"].append(episode.rows[t]["action_prob"] if is_real else 1)
+        is_end = t == episode.length - 1 and episode.is_terminated
+        columns["discount"].append(float(is_real and not is_end))
+        columns["mask"].append(is_real)
+    window = {name: np.array(column) for name, column in columns.items() if column}
+    return window | {
+        "arm": episode.arm,
+        "start": start,
+        "state": episode.rows[start]["state"],
+    }
+
+
+def batch_column(batch: Batch, column: int) -> dict[str, np.ndarray]:
+    """One window of a batch under the names of `window_by_definition`."""
+    window = {}
+    for name in Batch.__dataclass_fields__:
+        tensor = getattr(batch, name)
+        if name in ("arm", "start"):
+            window[name] = tensor[column].numpy()
+        elif name == "state":
+            window[name] = tensor[:, :, column].numpy()
+        elif name not in ("key", "probability"):
+            window[name] = tensor[:, column].numpy()
+    return window
+
+
+def assert_same_window(actual: dict, expected: dict) -> None:
+    """Bit for bit."""
+    assert actual.keys() == expected.keys()
+    for name in expected:
+        assert np.array_equal(actual[name], expected[name]), name
+
+
+def assert_same_batch(actual: Batch, expected: Batch) -> None:
+    for name in Batch.__dataclass_fields__:
+        assert torch.equal(getattr(actual, name), getattr(expected, name)), name
