@@ -1,6 +1,7 @@
 """Episodic memory: how novel a state is within its episode (NGU, algorithm 1)."""
 
-import threading
+import os
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import numba
@@ -10,8 +11,7 @@ import torch
 from agent57.config import CuriosityConfig
 from agent57.ops.novelty import kernel_novelty
 
-# numba's threading layers need not bear two threads that start a parallel kernel at once.
-_KERNEL_LOCK = threading.Lock()
+ROWS_PER_THREAD = 100_000  # a few hundred microseconds; less is not worth waking a thread for
 
 
 class EpisodicMemory:
@@ -19,10 +19,21 @@ class EpisodicMemory:
 
     Memory is a ring per lane, wiped when an episode ends. The running mean d_m^2 of the squared
     distances to the neighbours is per lane too, cumulative, and carried across episodes.
+
+    Long memories are searched by at most `num_threads` threads, by default half of the cores. They
+    are plain threads that sleep when idle: those of OpenMP spin, and stall when cores are busy.
     """
 
-    def __init__(self, num_lanes: int, embedding_size: int, config: CuriosityConfig) -> None:
+    def __init__(
+        self,
+        num_lanes: int,
+        embedding_size: int,
+        config: CuriosityConfig,
+        num_threads: int | None = None,
+    ) -> None:
         self._config = config
+        self._num_threads = num_threads or max(1, (os.cpu_count() or 1) // 2)
+        self._pool = ThreadPoolExecutor(self._num_threads, "episodic-memory")
         # Zeros, because the operating system gives those without touching the memory.
         self._memory = np.zeros((num_lanes, config.memory, embedding_size), dtype=np.float32)
         self._num_added = np.zeros(num_lanes, dtype=np.int64)  # in this episode
@@ -34,10 +45,7 @@ class EpisodicMemory:
         embedding = np.ascontiguousarray(embedding, dtype=np.float32)
         if not np.isfinite(embedding).all():
             raise FloatingPointError("the embedding network returned a value that is not finite")
-        distance_sq = np.empty((len(embedding), self._config.neighbours), dtype=np.float32)
-        with _KERNEL_LOCK:
-            _nearest(embedding, self._memory, self._num_filled(), distance_sq)
-
+        distance_sq = self._nearest(embedding)
         is_found = np.isfinite(distance_sq)
         self._distance_sum += np.where(is_found, distance_sq, 0.0).sum(1, dtype=np.float64)
         self._distance_count += is_found.sum(1)
@@ -55,6 +63,18 @@ class EpisodicMemory:
     def reset(self, mask: np.ndarray) -> None:
         """Forget the episodes of the lanes in `mask` [E]."""
         self._num_added[mask] = 0
+
+    def _nearest(self, embedding: np.ndarray) -> np.ndarray:
+        """Squared distances [E, K] to the nearest memories; inf where there are fewer than K."""
+        num_filled = self._num_filled()
+        nearest = np.full((len(embedding), self._config.neighbours), np.inf, dtype=np.float32)
+        num_parts = min(self._num_threads, 1 + int(num_filled.sum()) // ROWS_PER_THREAD)
+        search = (embedding, self._memory, num_filled, nearest, num_parts)
+        others = [self._pool.submit(_search, *search, part) for part in range(1, num_parts)]
+        _search(*search, 0)
+        for other in others:
+            other.result()
+        return nearest
 
     def _num_filled(self) -> np.ndarray:
         return np.minimum(self._num_added, self._config.memory)
@@ -89,18 +109,22 @@ def _distance_sq(a: np.ndarray, b: np.ndarray) -> np.float32:
     return total
 
 
-@numba.njit(parallel=True, nogil=True, cache=True)
-def _nearest(
-    query: np.ndarray, memory: np.ndarray, num_filled: np.ndarray, nearest: np.ndarray
+@numba.njit(nogil=True, cache=True)
+def _search(
+    query: np.ndarray,
+    memory: np.ndarray,
+    num_filled: np.ndarray,
+    nearest: np.ndarray,
+    num_parts: int,
+    part: int,
 ) -> None:
-    """Write each lane's K smallest squared distances, ascending; inf where there are fewer.
+    """Keep the K smallest squared distances of every `num_parts`-th lane, ascending.
 
-    query [E, D], memory [E, M, D], num_filled [E], nearest [E, K].
+    query [E, D], memory [E, M, D], num_filled [E], nearest [E, K] infinite at first.
     """
     last = nearest.shape[1] - 1
-    for lane in numba.prange(len(query)):
+    for lane in range(part, len(query), num_parts):
         best = nearest[lane]
-        best[:] = np.inf
         for slot in range(num_filled[lane]):
             distance_sq = _distance_sq(query[lane], memory[lane, slot])
             if distance_sq < best[last]:

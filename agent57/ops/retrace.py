@@ -56,7 +56,7 @@ def retrace_targets(
         following = torch.cat([trace[1:], torch.zeros_like(trace[:1])])  # c[t+1]
         expected = (policy[1:] * value[1:]).sum(-1)
         error = torch.where(mask, reward + discount * expected - played, 0.0)
-        correction = linear_recurrence(error, discount * following)
+        correction = linear_recurrence(error, torch.where(mask, discount * following, 0.0))
         return torch.where(mask, played + correction, 0.0)
 
 
