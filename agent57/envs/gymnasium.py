@@ -38,6 +38,7 @@ class GymnasiumEnv:
         self._lanes = Lanes(config.name, num_lanes, self.spec.num_actions)
         self._log = EpisodeLog(num_lanes, self.spec.num_actions)
         self._max_steps = config.max_episode_frames
+        self._is_broken = False
         makers = [
             functools.partial(_Lane, config.name, lane, self._render_mode)
             for lane in range(num_lanes)
@@ -103,17 +104,19 @@ class GymnasiumEnv:
         return rebuild(self, state)
 
     def close(self) -> None:
-        """Release the lanes and their processes."""
-        self._envs.close()
+        """Release the lanes and their processes, which cannot be asked to leave after a fault."""
+        self._envs.close(terminate=self._is_broken)
 
     def _call(self, function: Callable[..., Any], *args: object, **kwargs: object) -> Any:  # noqa: ANN401
         """What the lanes answer; whatever goes wrong in them comes out as an EnvironmentFault."""
         try:
             return function(*args, **kwargs)
         except EnvironmentFault:
+            self._is_broken = True
             raise
         except Exception as cause:
-            raise EnvironmentFault(f"{self.spec.name}: {_first_line(cause)}") from cause
+            self._is_broken = True
+            raise EnvironmentFault(f"{self.spec.name}: {_named(cause)}") from cause
 
     def _check_finite(self, name: str, value: np.ndarray) -> None:
         if value.dtype.kind == "f" and not np.isfinite(value).all():

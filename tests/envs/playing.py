@@ -1,0 +1,57 @@
+"""Playing environments in tests."""
+
+import io
+from typing import Any
+
+import numpy as np
+import torch
+
+from agent57.envs.spec import VectorEnv
+
+
+def begin(env: VectorEnv, first_seed: int = 0) -> np.ndarray:
+    """Reset all lanes, with seeds from `first_seed` on."""
+    return env.reset(everyone(env), np.arange(env.num_lanes) + first_seed)
+
+
+def everyone(env: VectorEnv) -> np.ndarray:
+    return np.ones(env.num_lanes, bool)
+
+
+def play(env: VectorEnv, num_steps: int, seed: int = 0, first_seed: int = 100) -> list[np.ndarray]:
+    """Random actions with resets; everything that was seen, in order."""
+    rng = np.random.default_rng(seed)
+    seen: list[np.ndarray] = []
+    for _ in range(num_steps):
+        step = env.step(rng.integers(env.spec.num_actions, size=env.num_lanes))
+        assert not (step.terminated & step.truncated).any()
+        assert step.reward.dtype == np.float32
+        assert step.observation.dtype == env.spec.observation_dtype
+        assert step.observation.shape == (env.num_lanes, *env.spec.observation_shape)
+        seen += [step.observation.copy(), step.reward, step.terminated, step.truncated]
+        ended = step.terminated | step.truncated
+        if ended.any():
+            first_seed += env.num_lanes
+            seen.append(env.reset(ended, np.arange(env.num_lanes) + first_seed).copy())
+    return seen
+
+
+def assert_same(left: list[np.ndarray], right: list[np.ndarray]) -> None:
+    assert len(left) == len(right)
+    assert all(np.array_equal(a, b) for a, b in zip(left, right, strict=True))
+
+
+def through_file(state: dict[str, Any]) -> dict[str, Any]:
+    """The state as a checkpoint gives it back: nothing but tensors and plain containers."""
+    file = io.BytesIO()
+    torch.save(state, file)
+    file.seek(0)
+    return torch.load(file, weights_only=True)
+
+
+def assert_resumes_exactly(env: VectorEnv, other: VectorEnv, num_steps: int = 40) -> None:
+    """`other` takes over from `env` in the middle of its episodes, and both go on alike."""
+    begin(env)
+    play(env, num_steps)
+    assert other.load_state_dict(through_file(env.state_dict())).all()
+    assert_same(play(env, num_steps, seed=1), play(other, num_steps, seed=1))

@@ -1,0 +1,69 @@
+import numpy as np
+
+from agent57.envs.rules import RulesEnv
+from agent57.envs.toy import TOYS, Bandit, Chain, Cue
+from tests.envs.playing import begin
+
+
+def returns(env: RulesEnv, policy) -> np.ndarray:
+    """Return of the first episode of each lane under a policy of observation and step."""
+    observation = begin(env)
+    total, is_playing = np.zeros(env.num_lanes), np.ones(env.num_lanes, bool)
+    t = 0
+    while is_playing.any():
+        step = env.step(policy(observation, t))
+        total += step.reward * is_playing
+        ended = step.terminated | step.truncated
+        is_playing &= ~ended
+        observation = env.reset(ended, np.zeros(env.num_lanes, np.int64))
+        t += 1
+    return total
+
+
+def test_names_are_those_of_the_specs():
+    assert all(rules().spec.name == name for name, rules in TOYS.items())
+
+
+def test_the_chain_pays_best_at_its_far_end():
+    env = RulesEnv(Chain(length=10), 2)
+    assert (returns(env, lambda observation, t: np.ones(2, np.int64)) == env.optimal_return).all()
+    left = returns(env, lambda observation, t: np.zeros(2, np.int64))
+    np.testing.assert_allclose(left, Chain.temptation)
+
+
+def test_the_chain_takes_its_length_to_walk_and_has_a_limit():
+    env = RulesEnv(Chain(length=4), 1)
+    begin(env)
+    assert [bool(env.step(np.array([1])).terminated[0]) for _ in range(4)] == [False] * 3 + [True]
+    begin(env)
+    steps = [env.step(np.array([(t + 1) % 2])) for t in range(16)]
+    assert [bool(step.truncated[0]) for step in steps] == [False] * 15 + [True]
+
+
+def test_the_cue_pays_for_remembering_its_first_observation():
+    env = RulesEnv(Cue(length=5), 400)
+    cue = begin(env)[:, 1].astype(np.int64)
+    assert (returns(env, lambda observation, t: cue) == env.optimal_return).all()
+    assert (returns(env, lambda observation, t: 1 - cue) == -1).all()
+    assert abs(returns(env, lambda observation, t: np.zeros(400, np.int64)).mean()) < 0.2
+
+
+def test_the_cue_is_shown_once_and_the_question_last():
+    env = RulesEnv(Cue(length=3), 1)
+    seen = [begin(env)[0]]
+    for _ in range(4):
+        step = env.step(np.array([0]))
+        assert not step.terminated[0]
+        assert step.reward[0] == 0
+        seen.append(step.observation[0])
+    assert [row.tolist() for row in seen[1:]] == [[0, 0, 0]] * 3 + [[0, 0, 1]]
+    assert seen[0].sum() == 1
+    assert env.step(np.array([0])).terminated[0]
+
+
+def test_the_bandit_pays_for_its_context():
+    env = RulesEnv(Bandit(contexts=3), 300)
+    best = returns(env, lambda observation, t: observation.argmax(axis=1))
+    assert (best == env.optimal_return).all()
+    fixed = returns(env, lambda observation, t: np.zeros(300, np.int64))
+    assert abs(fixed.mean() - 1 / 3) < 0.1
