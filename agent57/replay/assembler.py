@@ -100,7 +100,7 @@ class Assembler:
         self._start_episode(ended)
         return assembled
 
-    def drop(self, lanes: np.ndarray) -> None:
+    def abandon(self, lanes: np.ndarray) -> None:
         """Forget the running episodes in the lanes of the mask [E]; new ones start there."""
         self._start_episode(lanes & ((self._position > 0) | (self._index > 0)))
 

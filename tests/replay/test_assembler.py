@@ -220,19 +220,19 @@ def test_a_state_of_another_shape_is_refused():
         )
 
 
-def test_a_dropped_episode_is_never_continued():
+def test_an_abandoned_episode_is_never_continued():
     lanes, assembler = Lanes(2, PIXELS), make_assembler(PAIR, PIXELS, 2)
     for _ in range(6):
         assembler.add(lanes.step())
-    assembler.drop(np.array([True, False]))
+    assembler.abandon(np.array([True, False]))
     assembled = [entry for _ in range(5) for entry in assembler.add(lanes.step())]
     assert [(block.lane, block.episode, block.index) for block, _ in assembled] == [
         (1, 0, 1),
         (0, 1, 0),
     ]
-    assembler.drop(np.array([False, False]))
+    assembler.abandon(np.array([False, False]))
     fresh = make_assembler(PAIR, PIXELS, 2)
-    fresh.drop(np.array([True, True]))
+    fresh.abandon(np.array([True, True]))
     assert fresh.state_dict()["episode"].tolist() == [0, 0]  # nothing was running
 
 
