@@ -104,8 +104,13 @@ class GymnasiumEnv:
         return rebuild(self, state)
 
     def close(self) -> None:
-        """Release the lanes and their processes, which cannot be asked to leave after a fault."""
-        self._envs.close(terminate=self._is_broken)
+        """Release the lanes and their processes."""
+        if self._is_broken and isinstance(self._envs, AsyncVectorEnv):
+            for process in self._envs.processes:  # after a fault they may not answer
+                process.kill()
+                process.join()
+            self._envs.closed = True
+        self._envs.close()
 
     def _call(self, function: Callable[..., Any], *args: object, **kwargs: object) -> Any:  # noqa: ANN401
         """What the lanes answer; whatever goes wrong in them comes out as an EnvironmentFault."""
