@@ -40,7 +40,7 @@ def test_every_game_starts_and_plays():
     assert [game for game in ATARI_GAMES if not succeeds[game]] == []
 
 
-@pytest.mark.parametrize(("game", "action"), [("pong", 18), ("pong", -1), ("skiing", 9)])
+@pytest.mark.parametrize(("game", "action"), [("pong", 18), ("skiing", 9)])
 def test_an_action_outside_the_space_raises_instead_of_hanging(game, action):
     env = atari(game, 2)
     begin(env)
@@ -53,11 +53,11 @@ def test_an_action_outside_the_space_raises_instead_of_hanging(game, action):
 def test_a_seed_and_actions_decide_an_episode_whatever_was_played_before():
     env = atari("breakout", 2)
     begin(env)
-    fresh = play(env, 30)
+    fresh = play(env, 20)
     begin(env, first_seed=50)
     play(env, 10, seed=3)
     begin(env)
-    assert_same(fresh, play(env, 30))
+    assert_same(fresh, play(env, 20))
     env.close()
 
 
@@ -83,18 +83,11 @@ def test_a_masked_reset_leaves_other_lanes_alone():
         step = env.step(np.array([t % 18, 1]))
         single = alone.step(np.array([t % 18]))
         assert np.array_equal(step.observation[0], single.observation[0])
-        if t % 3 == 0:
+        if t % 6 == 0:
             observation = env.reset(np.array([False, True]), np.array([0, t]))
             assert np.array_equal(observation[0], single.observation[0])
     env.close()
     alone.close()
-
-
-def test_an_empty_reset_changes_nothing():
-    env = atari("pong")
-    first = begin(env)
-    assert np.array_equal(env.reset(np.zeros(1, bool), np.zeros(1, np.int64)), first)
-    env.close()
 
 
 def test_the_cap_truncates_with_the_true_last_observation():
@@ -139,8 +132,8 @@ def test_rewards_are_not_clipped():
     ("game", "settings"), [("pong", {}), ("breakout", {}), ("qbert", {"sticky_actions": 0.25})]
 )
 def test_running_episodes_resume_exactly(game, settings):
-    env, other = atari(game, 3, **settings), atari(game, 3, **settings)
-    assert_resumes_exactly(env, other, num_steps=50)
+    env, other = atari(game, 2, **settings), atari(game, 2, **settings)
+    assert_resumes_exactly(env, other, num_steps=30)
     env.close()
     other.close()
 
@@ -206,7 +199,9 @@ def test_settings_that_cannot_work_are_refused():
         atari("pong", frame_size=20)
 
 
-def test_the_picture_size_can_be_chosen():
+def test_the_frame_size_can_be_chosen_and_an_empty_reset_changes_nothing():
     env = atari("pong", frame_size=48)
-    assert begin(env).shape == (1, 1, 48, 48)
+    first = begin(env)
+    assert first.shape == (1, 1, 48, 48)
+    assert np.array_equal(env.reset(np.zeros(1, bool), np.zeros(1, np.int64)), first)
     env.close()
