@@ -1,5 +1,7 @@
 """Windows of blocks to batches of the learner: the one place where time becomes the first axis."""
 
+import weakref
+from collections import deque
 from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
@@ -12,6 +14,7 @@ from agent57.replay.codec import Decoder
 from agent57.types import Batch
 
 _PARALLEL_BYTES = 1 << 20  # of observations in a batch; less is not worth waking other threads
+_SPARE_BUFFERS = 2  # of observations, kept for the next batches
 
 
 class WindowReader:
@@ -30,6 +33,7 @@ class WindowReader:
         self._decoder = Decoder()
         self._pool = ThreadPoolExecutor(threads, "replay-read") if threads > 1 else None
         self._pin_memory = pin_memory
+        self._spare: deque[np.ndarray] = deque(maxlen=_SPARE_BUFFERS)
 
     def read(self, windows: list[list[Block]], keys: np.ndarray, probability: np.ndarray) -> Batch:
         """One batch of these windows, in their order."""
@@ -54,9 +58,7 @@ class WindowReader:
         num_values, parts, units = layout.state_shape
         return Batch(
             # Every row is written below: real ones decoded, the others set to zero.
-            observation=self._empty(
-                (steps + 1, size, *layout.observation_shape), layout.observation_dtype
-            ),
+            observation=self._observation((steps + 1, size, *layout.observation_shape)),
             previous_action=self._filled((steps + 1, size), "int64", 0),
             previous_extrinsic=self._filled((steps + 1, size), "float32", 0),
             previous_intrinsic=self._filled((steps + 1, size), "float32", 0),
@@ -74,10 +76,24 @@ class WindowReader:
         )
 
     def _empty(self, shape: tuple[int, ...], dtype: str) -> Tensor:
+        return torch.empty(shape, dtype=getattr(torch, dtype), pin_memory=self._pin_memory)
+
+    def _observation(self, shape: tuple[int, ...]) -> Tensor:
+        """Fresh pages cost as much as decompression, so memory is taken from batches now gone.
+
+        (Pinned memory is kept by torch's own allocator.)
+        """
         if self._pin_memory:
-            return torch.empty(shape, dtype=getattr(torch, dtype), pin_memory=True)
-        # Large arrays of numpy ask for huge pages; those of torch are paid for page by page.
-        return torch.from_numpy(np.empty(shape, dtype))
+            return self._empty(shape, self._layout.observation_dtype)
+        try:
+            buffer = self._spare.pop()
+        except IndexError:
+            buffer = None
+        if buffer is None or buffer.shape != shape:
+            buffer = np.empty(shape, self._layout.observation_dtype)
+        loan = buffer.view()  # lives as long as any tensor over it
+        weakref.finalize(loan, self._spare.append, buffer).atexit = False
+        return torch.from_numpy(loan)
 
     def _filled(self, shape: tuple[int, ...], dtype: str, fill: float) -> Tensor:
         return self._empty(shape, dtype).fill_(fill)

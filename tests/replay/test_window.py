@@ -115,3 +115,28 @@ def test_a_network_without_core_has_an_empty_state():
     assembled = play_episode(Lanes(1, layout), make_assembler(PAIR, layout), 5)
     batch = read([[block for block, _ in assembled]], PAIR, layout)
     assert batch.state.shape == (2, 2, 1, 0)
+
+
+def test_memory_is_used_again_only_when_no_tensor_needs_it():
+    assembled = play_episode(Lanes(1, PIXELS), make_assembler(PAIR, PIXELS), 41)
+    long = windows_of([block for block, _ in assembled], PAIR)[:3]
+    tail = [[block for block, _ in assembled][-1:]] * 3
+    reader = WindowReader(PAIR, PIXELS, threads=1, pin_memory=False)
+    keys, probability = np.arange(3), np.ones(3)
+
+    kept = reader.read(long, keys, probability)
+    copy = kept.map(torch.clone)
+    place = kept.observation.data_ptr()
+    assert reader.read(tail, keys, probability).observation.data_ptr() != place
+    assert_same_batch(kept, copy)
+
+    part = kept.observation[2:]  # a view alone keeps the memory
+    expected = part.clone()
+    del kept
+    others = [reader.read(tail, keys, probability) for _ in range(3)]
+    assert torch.equal(part, expected)
+    del part, others
+    again = [reader.read(tail, keys, probability) for _ in range(2)]
+    fresh = read(tail, PAIR, PIXELS)
+    for batch in again:  # nothing of the earlier batches shines through
+        assert torch.equal(batch.observation, fresh.observation)

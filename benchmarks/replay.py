@@ -1,0 +1,370 @@
+"""Replay on real play: bytes per transition, insert and sample rates against the codec alone, and
+how the cost of an index operation grows with the number of windows.
+
+    python benchmarks/replay.py --json replay.json
+    python benchmarks/replay.py --fill 5_000_000     # really fill it, and report resident memory
+
+Play is a uniformly random policy under the paper's preprocessing; recurrent states are of the
+paper's size and random, so they do not compress and are counted in full.
+"""
+
+import argparse
+import dataclasses
+import json
+import time
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import numpy as np
+import torch
+
+from agent57.config import EnvConfig, ReplayConfig, SequenceConfig
+from agent57.envs.make import make_env
+from agent57.replay.assembler import Assembler
+from agent57.replay.block import Block, Layout
+from agent57.replay.buffer import Replay
+from agent57.replay.codec import Decoder, Encoder
+from agent57.types import Played
+
+GAMES = (
+    "pong", "breakout", "montezuma_revenge", "private_eye", "beam_rider", "skiing", "enduro",
+    "battle_zone",
+)  # fmt: skip
+LAYOUT = Layout(
+    observation_shape=(1, 84, 84),
+    observation_dtype="uint8",
+    num_actions=18,
+    num_values=2,
+    state=512,
+)
+SEQUENCE = SequenceConfig()
+BATCH = 64
+
+
+@dataclasses.dataclass
+class Recording:
+    """What E lanes of one game played, [E, steps, ...]."""
+
+    observation: np.ndarray  # [E, steps + 1, ...]; the first of a new episode where one ended
+    final_observation: dict[tuple[int, int], np.ndarray]  # by lane and step, where one ended
+    action: np.ndarray
+    reward: np.ndarray
+    terminated: np.ndarray
+    truncated: np.ndarray
+
+
+def record(game: str, num_lanes: int, num_steps: int, seed: int) -> Recording:
+    rng = np.random.default_rng(seed)
+    env = make_env(EnvConfig(name=game), num_lanes)
+    ended = np.ones(num_lanes, bool)
+    rows = (num_lanes, num_steps)
+    recording = Recording(
+        observation=np.empty((num_lanes, num_steps + 1, *LAYOUT.observation_shape), np.uint8),
+        final_observation={},
+        action=rng.integers(env.spec.num_actions, size=rows),
+        reward=np.zeros(rows, np.float32),
+        terminated=np.zeros(rows, bool),
+        truncated=np.zeros(rows, bool),
+    )
+    for t in range(num_steps):
+        seeds = rng.integers(2**31, size=num_lanes)
+        recording.observation[:, t] = env.reset(ended, seeds)
+        step = env.step(recording.action[:, t])
+        recording.reward[:, t] = step.reward
+        recording.terminated[:, t] = step.terminated
+        recording.truncated[:, t] = step.truncated
+        recording.observation[:, t + 1] = step.observation
+        ended = step.terminated | step.truncated
+        for lane in np.flatnonzero(ended):
+            recording.final_observation[int(lane), t] = step.observation[lane].copy()
+    env.close()
+    return recording
+
+
+def joined(recordings: list[Recording]) -> Recording:
+    """The lanes of all recordings side by side."""
+    finals, first = {}, 0
+    for recording in recordings:
+        for (lane, t), observation in recording.final_observation.items():
+            finals[first + lane, t] = observation
+        first += len(recording.action)
+    arrays = {
+        field.name: np.concatenate([getattr(r, field.name) for r in recordings])
+        for field in dataclasses.fields(Recording)
+        if field.name != "final_observation"
+    }
+    return Recording(final_observation=finals, **arrays)
+
+
+class Rows:
+    """A recording as a player would hand it over, again and again."""
+
+    def __init__(self, recording: Recording, seed: int = 0) -> None:
+        rng = np.random.default_rng(seed)
+        self.num_lanes, self.num_steps = recording.action.shape
+        self._recording = recording
+        lanes, values = self.num_lanes, (LAYOUT.num_values, LAYOUT.num_actions)
+        num_values, parts, size = LAYOUT.state_shape
+        self._states = np.tanh(
+            rng.normal(size=(8, num_values, parts, lanes, size)).astype(np.float32)
+        )
+        self._value = rng.normal(size=(values[0], lanes, values[1])).astype(np.float32)
+        self._intrinsic = rng.gamma(1.0, size=(self.num_steps, lanes)).astype(np.float32)
+        # time-major, as a player would produce them
+        self.observation = np.ascontiguousarray(recording.observation.swapaxes(0, 1))
+
+    def play(self, num_steps: int) -> Iterator[Played]:
+        lanes, recording = self.num_lanes, self._recording
+        zeros, arm = np.zeros(lanes, np.float32), np.zeros(lanes, np.int64)
+        for n in range(num_steps):
+            t = n % self.num_steps
+            terminated, truncated = recording.terminated[:, t], recording.truncated[:, t]
+            if t == self.num_steps - 1:  # the recording starts over
+                truncated = ~terminated
+            following = self.observation[t + 1]
+            for lane in np.flatnonzero(terminated):
+                following = following.copy() if following.base is not None else following
+                following[lane] = recording.final_observation[int(lane), t]
+            action = recording.action[:, t]
+            yield Played(
+                observation=self.observation[t],
+                previous_action=action,
+                previous_extrinsic=zeros,
+                previous_intrinsic=zeros,
+                action=action,
+                action_prob=np.full(lanes, 0.9, np.float32),
+                extrinsic=recording.reward[:, t],
+                intrinsic=self._intrinsic[t],
+                terminated=terminated,
+                truncated=truncated,
+                next_observation=following,
+                arm=arm,
+                state=self._states[t % len(self._states)],
+                value=self._value,
+                final_value=self._value,
+            )
+
+
+def make_replay(config: ReplayConfig) -> Replay:
+    return Replay(config, SEQUENCE, LAYOUT, np.random.default_rng(0))
+
+
+def make_assembler(config: ReplayConfig, num_lanes: int) -> Assembler:
+    return Assembler(
+        SEQUENCE,
+        LAYOUT,
+        num_lanes,
+        first_lane=0,
+        compression=config.compression,
+        threads=config.threads,
+    )
+
+
+def with_priority(block: Block, rng: np.random.Generator) -> Block:
+    return dataclasses.replace(block, priority=float(rng.exponential()))
+
+
+def insert(rows: Rows, replay: Replay, assembler: Assembler, num_steps: int) -> float:
+    """Play into the replay; seconds."""
+    rng = np.random.default_rng(0)
+    begun = time.perf_counter()
+    for played in rows.play(num_steps):
+        for block, _ in assembler.add(played):
+            replay.add(with_priority(block, rng))
+    return time.perf_counter() - begun
+
+
+def measure_bytes(recordings: dict[str, Recording]) -> dict:
+    """Memory per transition of each game at each level, with its parts at the last level."""
+    figures: dict = {}
+    for level in (1, 3):
+        for game, recording in recordings.items():
+            config = ReplayConfig(compression=level)
+            replay, rows = make_replay(config), Rows(recording)
+            insert(rows, replay, make_assembler(config, rows.num_lanes), rows.num_steps)
+            blocks = [block for _, block in replay.blocks()]
+            parts = {
+                "total": replay.num_bytes,
+                "frames": sum(len(block.observations) for block in blocks),
+                "steps": sum(block.steps.nbytes for block in blocks),
+                "states": sum(b.state.nbytes for b in blocks if b.state is not None),
+            }
+            figures.setdefault(game, {})[f"level_{level}"] = {
+                name: round(size / replay.num_transitions, 1) for name, size in parts.items()
+            }
+    means = {
+        f"level_{level}": float(np.mean([f[f"level_{level}"]["total"] for f in figures.values()]))
+        for level in (1, 3)
+    }
+    return {"games": figures, "mean": means}
+
+
+def measure_insert(rows: Rows, config: ReplayConfig, repeats: int) -> tuple[dict, Replay]:
+    """Steps per second through assembler, compression and replay, and of compression alone."""
+    replay, assembler = make_replay(config), make_assembler(config, rows.num_lanes)
+    insert(rows, replay, assembler, rows.num_steps)  # the first use of the memory is not counted
+    rates, ratios = [], []
+    steps = rows.num_steps * rows.num_lanes
+    for _ in range(repeats):
+        seconds = insert(rows, replay, assembler, rows.num_steps)
+        alone = encode_alone(rows, config)
+        rates.append(steps / seconds)
+        ratios.append(alone / seconds)
+    return {
+        "steps_per_second": float(np.median(rates)),
+        "ratio_to_codec": float(np.median(ratios)),
+    }, replay
+
+
+def encode_alone(rows: Rows, config: ReplayConfig) -> float:
+    """Seconds to compress the same frames, in blocks that lie ready, on as many threads."""
+    encoder = Encoder(config.compression)
+    lane_major = rows.observation.swapaxes(0, 1)
+    blocks = [
+        np.ascontiguousarray(lane_major[lane, t : t + SEQUENCE.period + 1])
+        for lane in range(rows.num_lanes)
+        for t in range(0, rows.num_steps, SEQUENCE.period)
+    ]
+    with ThreadPoolExecutor(config.threads) as pool:
+        begun = time.perf_counter()
+        for _ in pool.map(encoder.encode, blocks):
+            pass
+        return time.perf_counter() - begun
+
+
+def measure_sample(replay: Replay, config: ReplayConfig, repeats: int) -> dict:
+    """Batches per second, and of decompression alone."""
+    blocks, decoder = dict(replay.blocks()), Decoder()
+    windows = windows_by_key(replay)
+    rates, ratios = [], []
+    with ThreadPoolExecutor(config.threads) as pool:
+        for _ in range(repeats):
+            begun = time.perf_counter()
+            batches = [replay.sample(BATCH).key.tolist() for _ in range(5)]
+            seconds = time.perf_counter() - begun
+            needed = [blocks[i] for keys in batches for key in keys for i in windows[key]]
+            begun = time.perf_counter()
+            for _ in pool.map(lambda b: decoder.decode(b.observations, b.is_compressed), needed):
+                pass
+            alone = time.perf_counter() - begun
+            rates.append(len(batches) / seconds)
+            ratios.append(alone / seconds)
+    return {
+        "batches_per_second": float(np.median(rates)),
+        "ratio_to_codec": float(np.median(ratios)),
+    }
+
+
+def windows_by_key(replay: Replay) -> dict[int, list[int]]:
+    """The block ids of each window."""
+    places = {(b.lane, b.episode, b.index): block_id for block_id, b in replay.blocks()}
+    return {
+        block_id: [
+            places[lane, episode, index + offset]
+            for offset in range(SEQUENCE.blocks)
+            if (lane, episode, index + offset) in places
+        ]
+        for (lane, episode, index), block_id in places.items()
+    }
+
+
+def measure_scaling(sizes: tuple[int, ...], repeats: int = 200) -> dict:
+    """Microseconds of a draw, a write-back of 64 windows and an insert, by number of windows."""
+    sequence = SequenceConfig(trace=2, period=1)
+    layout = Layout(
+        observation_shape=(1,), observation_dtype="uint8", num_actions=2, num_values=1, state=1
+    )
+    config = ReplayConfig(capacity=sizes[-1], min_windows=1)
+    replay = Replay(config, sequence, layout, np.random.default_rng(0))
+    assembler = Assembler(
+        sequence, layout, 1, first_lane=0, compression=1, threads=1
+    )  # fmt: skip
+    one, column = np.zeros(1, np.int64), np.zeros(1, np.float32)
+    played = Played(
+        observation=np.zeros((1, 1), np.uint8), previous_action=one, previous_extrinsic=column,
+        previous_intrinsic=column, action=one, action_prob=column, extrinsic=column,
+        intrinsic=column, terminated=np.ones(1, bool), truncated=np.zeros(1, bool),
+        next_observation=np.zeros((1, 1), np.uint8), arm=one,
+        state=np.zeros((1, 2, 1, 1), np.float32), value=np.zeros((1, 1, 2), np.float32),
+        final_value=np.zeros((1, 1, 2), np.float32),
+    )  # fmt: skip
+    (entry,) = assembler.add(played)
+    block = dataclasses.replace(entry.block, priority=1.0)
+    figures = {}
+    for size in sizes:
+        begun, before = time.perf_counter(), replay.num_windows
+        while replay.num_windows < size:
+            replay.add(block)
+        per_insert = (time.perf_counter() - begun) / (size - before)
+        seconds = {"sample": 0.0, "reprioritise": 0.0}
+        for _ in range(repeats):
+            begun = time.perf_counter()
+            batch = replay.sample(BATCH)
+            seconds["sample"] += time.perf_counter() - begun
+            priorities = torch.rand(BATCH)
+            begun = time.perf_counter()
+            replay.reprioritise(batch.key, priorities)
+            seconds["reprioritise"] += time.perf_counter() - begun
+        figures[str(size)] = {name: round(s / repeats * 1e6) for name, s in seconds.items()}
+        figures[str(size)]["insert"] = round(per_insert * 1e6)
+    return figures
+
+
+def resident_bytes() -> int:
+    status = Path("/proc/self/status").read_text()
+    return int(status.split("VmRSS:")[1].split()[0]) * 1024
+
+
+def measure_fill(rows: Rows, num_transitions: int) -> dict:
+    """Fill a replay with play and go on for a tenth more, so that eviction is in the figure."""
+    config = ReplayConfig(capacity=num_transitions)
+    assembler = make_assembler(config, rows.num_lanes)
+    insert(rows, make_replay(config), assembler, rows.num_steps)  # fills the assembler's memory
+    replay, before = make_replay(config), resident_bytes()
+    steps = int(1.1 * num_transitions) // rows.num_lanes
+    seconds = insert(rows, replay, assembler, steps)
+    resident = resident_bytes() - before
+    return {
+        "transitions": replay.num_transitions,
+        "windows": replay.num_windows,
+        "num_bytes": replay.num_bytes,
+        "resident_bytes": resident,
+        "bytes_per_transition": replay.num_bytes / replay.num_transitions,
+        "steps_per_second": steps * rows.num_lanes / seconds,
+        "sample": measure_sample(replay, config, 3),
+    }
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.split("\n\n")[0])
+    parser.add_argument("--lanes", type=int, default=32, help="of each game")
+    parser.add_argument("--steps", type=int, default=480, help="of each lane")
+    parser.add_argument("--repeats", type=int, default=5)
+    parser.add_argument("--threads", type=int, default=2)
+    parser.add_argument("--windows", type=int, default=1_000_000, help="largest index measured")
+    parser.add_argument("--fill", type=int, default=0, help="transitions to really fill")
+    parser.add_argument("--json", type=Path)
+    arguments = parser.parse_args()
+
+    recordings = {
+        game: record(game, arguments.lanes, arguments.steps, seed)
+        for seed, game in enumerate(GAMES)
+    }
+    config = ReplayConfig(threads=arguments.threads)
+    figures: dict = {"bytes_per_transition": measure_bytes(recordings)}
+    rows = Rows(joined(list(recordings.values())))
+    figures["insert"], replay = measure_insert(rows, config, arguments.repeats)
+    figures["sample"] = measure_sample(replay, config, arguments.repeats)
+    sizes = [size for size in (10_000, 100_000, 1_000_000) if size <= arguments.windows]
+    figures["microseconds_by_windows"] = measure_scaling(tuple(sizes))
+    if arguments.fill:
+        figures["fill"] = measure_fill(rows, arguments.fill)
+    text = json.dumps(figures, indent=2)
+    print(text)
+    if arguments.json:
+        arguments.json.write_text(text + "\n")
+
+
+if __name__ == "__main__":
+    main()
