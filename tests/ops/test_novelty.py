@@ -30,8 +30,8 @@ def test_typical_scale_with_ten_neighbours(rate: float, novelty: float) -> None:
     assert one([7.0 * rate] * 10, 7.0) == pytest.approx(novelty, rel=2e-3)
 
 
-def test_neighbours_within_a_cluster_count_as_identical() -> None:
-    # Also a regression test: without the cluster distance xi this would be 1.09, not 0.316.
+def test_regression_neighbours_of_one_cluster_told_apart() -> None:
+    # Without the cluster distance xi the first would be 2.8, not 0.316.
     assert one([0.0079] * 10, 1.0) == pytest.approx(one([0.0] * 10, 1.0))
     assert one([0.0081] * 10, 1.0) > one([0.0] * 10, 1.0)
 

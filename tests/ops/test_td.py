@@ -94,17 +94,18 @@ def test_td_errors_by_definition(values: str, transform: str, mixture: str, loss
 
 
 def two_rows(loss: LearnerConfig) -> Tensor:
-    """Q^e likes action 0 in row 1, but with beta = 0.5 the mixture prefers action 1."""
+    """With beta = 0.5 the mixture prefers action 1 in rows 1 and 2: (4, 7) and (1, 2).
+
+    Q^e alone prefers action 0 there, and so do both target networks.
+    """
+    online_e, online_i = [[1.0, 2.0], [4.0, 3.0], [1.0, 0.0]], [[5.0, 6.0], [0.0, 8.0], [0.0, 4.0]]
+    target_e, target_i = (
+        [[0.0, 0.0], [20.0, 10.0], [9.0, 7.0]],
+        [[0.0, 0.0], [2.0, 1.0], [5.0, 3.0]],
+    )
     return td_errors(
-        online=torch.tensor(
-            [[[[1.0, 2.0]], [[4.0, 3.0]], [[0.0, 1.0]]], [[[5.0, 6.0]], [[0.0, 8.0]], [[0.0, 0.0]]]]
-        ),
-        target=torch.tensor(
-            [
-                [[[0.0, 0.0]], [[10.0, 20.0]], [[7.0, 9.0]]],
-                [[[0.0, 0.0]], [[1.0, 2.0]], [[3.0, 5.0]]],
-            ]
-        ),  # fmt: skip
+        torch.tensor([online_e, online_i])[:, :, None],
+        torch.tensor([target_e, target_i])[:, :, None],
         action=torch.tensor([[0], [1]]),
         action_prob=torch.tensor([[0.5], [0.9]]),
         extrinsic=torch.tensor([[1.0], [2.0]]),
@@ -119,12 +120,12 @@ def two_rows(loss: LearnerConfig) -> Tensor:
 
 
 def test_retrace_errors_by_hand() -> None:
-    # In rows 1 and 2 the mixture is (4, 7) and (0, 1): action 1, played with 0.8 + 0.2 / 2.
+    # The target policy plays action 1 with probability 0.8 + 0.2 / 2.
     loss = LearnerConfig(transform="identity", target_epsilon=0.2, trace_decay=0.5)
-    last_e = 2 + 0.9 * (0.1 * 7 + 0.9 * 9)
-    last_i = 40 + 0.9 * (0.1 * 3 + 0.9 * 5)
-    first_e = 1 + 0.9 * (0.1 * 10 + 0.9 * 20 + 0.5 * 1 * (last_e - 20))
-    first_i = 30 + 0.9 * (0.1 * 1 + 0.9 * 2 + 0.5 * 1 * (last_i - 2))
+    last_e = 2 + 0.9 * (0.1 * 9 + 0.9 * 7)
+    last_i = 40 + 0.9 * (0.1 * 5 + 0.9 * 3)
+    first_e = 1 + 0.9 * (0.1 * 20 + 0.9 * 10 + 0.5 * 1 * (last_e - 10))
+    first_i = 30 + 0.9 * (0.1 * 2 + 0.9 * 1 + 0.5 * 1 * (last_i - 1))
     expected = [[[first_e - 1], [last_e - 3]], [[first_i - 5], [last_i - 8]]]
     torch.testing.assert_close(two_rows(loss), torch.tensor(expected))
 
@@ -133,8 +134,8 @@ def test_double_q_errors_by_hand() -> None:
     # The target networks are read at the online mixture's best action, which is 1 in row 2.
     loss = LearnerConfig(transform="identity", loss="n_step", n_step=2)
     expected = [
-        [[1 + 0.9 * 2 + 0.81 * 9 - 1], [2 + 0.9 * 9 - 3]],
-        [[30 + 0.9 * 40 + 0.81 * 5 - 5], [40 + 0.9 * 5 - 8]],
+        [[1 + 0.9 * 2 + 0.81 * 7 - 1], [2 + 0.9 * 7 - 3]],
+        [[30 + 0.9 * 40 + 0.81 * 3 - 5], [40 + 0.9 * 3 - 8]],
     ]
     torch.testing.assert_close(two_rows(loss), torch.tensor(expected))
 
@@ -188,9 +189,15 @@ def test_regression_extrinsic_and_intrinsic_swapped() -> None:
     torch.testing.assert_close(td_error[1], case["intrinsic"].where(case["mask"], 0.0))
 
 
+def test_regression_target_policy_that_is_soft_or_separate_or_of_the_target_network() -> None:
+    # Every value is bootstrapped at action 1, which only the online mixture prefers.
+    loss = LearnerConfig(transform="identity", target_epsilon=0.0, trace_decay=0.0)
+    expected = [[[1 + 0.9 * 10 - 1], [2 + 0.9 * 7 - 3]], [[30 + 0.9 * 1 - 5], [40 + 0.9 * 3 - 8]]]
+    torch.testing.assert_close(two_rows(loss), torch.tensor(expected))
+
+
 @pytest.mark.parametrize("loss", ["retrace", "n_step"])
-def test_regression_target_policy_of_the_target_network(loss: str) -> None:
-    # Only the order of the online mixture counts: the target network's is turned around.
+def test_only_the_order_of_the_online_mixture_counts_by_law(loss: str) -> None:
     case = random_windows()
     config = LearnerConfig(loss=loss, transform="identity")
     played = case["online"][:, :-1].gather(-1, case["action"].expand(2, 8, 3)[..., None])[..., 0]
@@ -199,13 +206,6 @@ def test_regression_target_policy_of_the_target_network(loss: str) -> None:
         (td_errors(**sharper, loss=config) + 10 * played) * case["mask"],
         (td_errors(**case, loss=config) + played) * case["mask"],
     )
-
-
-def test_regression_softmax_or_separate_target_policies() -> None:
-    # Both networks are evaluated under the mixture's action 1, though Q^e alone prefers 0.
-    loss = LearnerConfig(transform="identity", target_epsilon=0.0, trace_decay=0.0)
-    expected = [[[1 + 0.9 * 20 - 1], [2 + 0.9 * 9 - 3]], [[30 + 0.9 * 2 - 5], [40 + 0.9 * 5 - 8]]]
-    torch.testing.assert_close(two_rows(loss), torch.tensor(expected))
 
 
 def test_regression_two_discounts() -> None:
@@ -220,18 +220,16 @@ def test_regression_two_discounts() -> None:
 
 
 def test_regression_returns_summed_in_squashed_space() -> None:
-    # Rewards 50 and 50, then termination, on policy: the target is h(100), not h(50) + h(50).
+    # A reward of 50 and then a value of 100, with gamma = 1: the target is h(150), wherever the
+    # window ends, and a reward of 50 and then termination is h(50).
     case = random_windows()
-    case["target"] = torch.zeros_like(case["target"])
+    case["target"] = squash(torch.full_like(case["target"], 100.0), EPS)
     case["online"] = torch.zeros_like(case["online"])
-    case["action"][:] = 0
-    case["action_prob"][:] = 1.0
-    case["extrinsic"][:] = 0.0
-    case["extrinsic"][3:5, 1] = 50.0
+    case["extrinsic"][:] = 50.0
     case["gamma"][:] = 1.0
-    loss = LearnerConfig(trace_decay=1.0, target_epsilon=0.0)
-    td_error = td_errors(**case, loss=loss)
-    torch.testing.assert_close(td_error[0, 3, 1], squash(torch.tensor(100.0).double(), EPS))
+    last = td_errors(**case, loss=LearnerConfig())[0, [7, 4, 2], [0, 1, 2]]
+    expected = squash(torch.tensor([150.0, 50.0, 150.0], dtype=torch.float64), EPS)
+    torch.testing.assert_close(last, expected)
 
 
 def test_terminated_rows_learn_their_reward_and_truncated_rows_bootstrap() -> None:
