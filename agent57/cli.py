@@ -14,7 +14,7 @@ from rich.console import Console
 from rich.table import Table
 
 from agent57.config import Config, ConfigError
-from agent57.presets import PRESETS, SCALES, difference, flatten, make_config
+from agent57.presets import PRESETS, difference, flatten, make_config
 
 USAGE_ERROR = 2
 FAILURE = 1

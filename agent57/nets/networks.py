@@ -2,6 +2,7 @@
 
 from functools import partial
 
+import torch
 from torch import Tensor, nn
 
 from agent57.config import NetworkConfig
@@ -52,6 +53,7 @@ class Networks(nn.Module):
             else None
         )
         self.rnd = Rnd(make_trunk, config.rnd) if is_curious else None
+        self.to(memory_format=torch.channels_last)  # twice as fast in the convolutions' gradients
 
     def prepare(self, observation: Tensor) -> Tensor:
         """Observations as all networks take them."""

@@ -6,7 +6,7 @@ import os
 from pathlib import Path
 from typing import Any, TextIO
 
-from agent57.config import Config, ConfigError, from_dict, to_dict, require
+from agent57.config import Config, ConfigError, from_dict, require, to_dict
 
 CONFIG_FILE = "config.json"
 JOURNALS = ("metrics.jsonl", "episodes.jsonl")

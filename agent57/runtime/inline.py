@@ -46,8 +46,8 @@ class Parts:
     def load_state_dict(self, state: dict[str, Any], blocks: Iterable[tuple[int, bytes]]) -> int:
         """Go on from `state` and the replay's blocks; how many running episodes were dropped."""
         self.learner.load_state_dict(state["learner"])
-        first_id = state["replay"]["oldest_id"]
-        live = (Block.from_bytes(block) for key, block in blocks if key >= first_id)
+        first_id = state["replay"]["store"]["oldest_id"]
+        live = ((key, Block.from_bytes(block)) for key, block in blocks if key >= first_id)
         self.replay.load_state_dict(state["replay"], live)
         dropped = self.actor.load_state_dict(state["actor"])
         return int(dropped.sum() + self.evaluator.load_state_dict(state["evaluator"]).sum())

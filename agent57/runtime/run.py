@@ -17,6 +17,7 @@ from agent57.records.folder import RunFolder, check_free, read_config
 from agent57.records.journal import Journal
 from agent57.records.view import TerminalView, duration
 from agent57.runtime import inline
+from agent57.runtime.memory import keep_freed_memory
 from agent57.runtime.session import Session
 
 
@@ -63,6 +64,7 @@ def resume(path: Path, frames: int | None, console: Console) -> None:
 def _run(
     config: Config, folder: RunFolder, device: torch.device, console: Console, is_resumed: bool
 ) -> None:
+    keep_freed_memory()
     torch.set_num_threads(config.run.threads or os.cpu_count() or 1)
     store = CheckpointStore(folder.path / "checkpoints", config.run.checkpoints_kept)
     journal = Journal(folder, config.run.log_frames)
