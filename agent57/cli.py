@@ -3,6 +3,7 @@
 Heavy modules are imported by the command that needs them, so that mistakes are answered at once.
 """
 
+import os
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass, replace
@@ -15,6 +16,9 @@ from rich.table import Table
 
 from agent57.config import Config, ConfigError
 from agent57.presets import PRESETS, difference, flatten, make_config
+
+# Idle OpenMP threads should sleep, not spin: spinning starves the emulators and other processes.
+os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
 
 USAGE_ERROR = 2
 FAILURE = 1

@@ -53,7 +53,9 @@ class Networks(nn.Module):
             else None
         )
         self.rnd = Rnd(make_trunk, config.rnd) if is_curious else None
-        self.to(memory_format=torch.channels_last)  # twice as fast in the convolutions' gradients
+        for module in self.modules():
+            if isinstance(module, nn.Conv2d):  # twice as fast in the gradients
+                module.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
 
     def prepare(self, observation: Tensor) -> Tensor:
         """Observations as all networks take them."""
