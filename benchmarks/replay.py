@@ -115,12 +115,13 @@ class Rows:
         self.observation = np.ascontiguousarray(recording.observation.swapaxes(0, 1))
 
     def play(self, num_steps: int) -> Iterator[Played]:
+        """Rows of all lanes; where the recording starts over, running episodes are truncated."""
         lanes, recording = self.num_lanes, self._recording
         zeros, arm = np.zeros(lanes, np.float32), np.zeros(lanes, np.int64)
         for n in range(num_steps):
             t = n % self.num_steps
             terminated, truncated = recording.terminated[:, t], recording.truncated[:, t]
-            if t == self.num_steps - 1:  # the recording starts over
+            if t == self.num_steps - 1 and n < num_steps - 1:
                 truncated = ~terminated
             following = self.observation[t + 1]
             for lane in np.flatnonzero(terminated):

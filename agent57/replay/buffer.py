@@ -75,21 +75,21 @@ class Replay:
 
     def add(self, block: Block) -> None:
         """Store a block; the window it completes gets `block.priority`."""
-        weight = self._weights(np.array([block.priority]))
+        weight = float(self._weights(np.array([block.priority]))[0])
         with self._lock:
             before = self._store.live_ids
             completed = self._store.add(block)
             if self._store.num_slots != self._tree.num_leaves:
                 self._grow(before)
-            gone = np.arange(before.start, self._store.live_ids.start) % self._tree.num_leaves
-            self._num_windows -= int(np.count_nonzero(self._tree.weights[gone]))
+            num_leaves, weights = self._tree.num_leaves, self._tree.weights
+            changes = {i % num_leaves: 0.0 for i in range(before.start, self.live_ids.start)}
+            self._num_windows -= sum(bool(weights[leaf]) for leaf in changes)
             if completed is not None:
+                changes[completed % num_leaves] = weight
                 self._num_windows += 1
                 self._num_windows_inserted += 1
-                leaves = np.append(gone, completed % self._tree.num_leaves)
-                self._tree.set(leaves, np.append(np.zeros(len(gone)), weight))
-            elif len(gone):
-                self._tree.set(gone, np.zeros(len(gone)))
+            if changes:
+                self._tree.set(np.array(list(changes)), np.array(list(changes.values())))
 
     def sample(self, batch_size: int) -> Batch:
         """Draw windows independently, in proportion to their weights; repeats may occur."""

@@ -2,6 +2,8 @@
 
 import numpy as np
 
+_FEW_LEAVES = 4  # up to here a plain loop is faster than array operations
+
 
 class SumTree:
     """Non-negative float64 weights on `num_leaves` leaves, a power of two.
@@ -43,6 +45,12 @@ class SumTree:
         """Write the weights of some leaves; of a leaf named twice, the later one stays."""
         nodes = np.asarray(leaves, np.int64) + self._num_leaves
         self._nodes[nodes] = weights
+        if len(nodes) <= _FEW_LEAVES:
+            for node in nodes.tolist():
+                while node > 1:
+                    node >>= 1
+                    self._nodes[node] = self._nodes[2 * node] + self._nodes[2 * node + 1]
+            return
         for _ in range(self._depth):
             nodes = nodes >> 1
             self._nodes[nodes] = self._nodes[2 * nodes] + self._nodes[2 * nodes + 1]

@@ -12,13 +12,14 @@ def test_finds_leaves_by_hand():
     assert tree.find(fractions).tolist() == [0, 0, 2, 2, 2, 3, 3]
 
 
-def test_agrees_with_a_running_sum_by_definition():
+@pytest.mark.parametrize("num_set", [1, 3, 10])
+def test_agrees_with_a_running_sum_by_definition(num_set):
     rng = np.random.default_rng(0)
     tree = SumTree(64)
     weights = np.zeros(64)
     for _ in range(50):
-        leaves = rng.integers(64, size=10)
-        values = rng.integers(0, 5, size=10).astype(float)  # whole numbers: sums are exact
+        leaves = rng.integers(64, size=num_set)
+        values = rng.integers(0, 5, size=num_set).astype(float)  # whole numbers: sums are exact
         tree.set(leaves, values)
         for leaf, value in zip(leaves, values, strict=True):
             weights[leaf] = value
