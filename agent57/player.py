@@ -127,6 +127,7 @@ class Player:
     def begin(self, lanes: np.ndarray, arms: np.ndarray) -> None:
         """Start new episodes in the lanes of the mask [E], with the given arms [E]."""
         seeds = np.zeros(len(lanes), dtype=np.int64)
+        self._previous_action = self._previous_action.copy()  # it belongs to the step it was played
         for lane in np.flatnonzero(lanes):
             counters = (self._first_lane + int(lane), int(self._num_begun[lane]))
             root = sequence(self._config.run.seed, self._episode_role, *counters)
