@@ -16,7 +16,7 @@ from agent57.bandit import Controller, make_controller
 from agent57.config import Config
 from agent57.envs.spec import VectorEnv
 from agent57.ops.family import betas, gammas, lane_epsilons
-from agent57.ops.priority import sequence_priority
+from agent57.ops.priority import sequence_priority, trained_rows
 from agent57.ops.td import mixed_td_error, td_errors, value_weights
 from agent57.player import Player, PublishedWeights
 from agent57.replay.assembler import Assembled, Assembler, WindowTrace
@@ -138,8 +138,9 @@ class Actor:
             value, value, **rows, beta=beta, gamma=gamma, loss=self._config.learner, values=values
         )
         mixed = mixed_td_error(td, value_weights(beta, values))
-        mix = self._config.replay.priority_mix
-        return sequence_priority(mixed, rows["mask"], mix).tolist()
+        start = torch.tensor([trace.start for trace in traces])
+        trained = trained_rows(rows["mask"], start, self._config.sequence.burn_in)
+        return sequence_priority(mixed, trained, self._config.replay.priority_mix).tolist()
 
     def _diagnostics(self, played: Played) -> dict[str, float]:
         """Means over the lanes of one step."""

@@ -18,7 +18,7 @@ from torch import Tensor, nn
 from agent57.config import Config
 from agent57.nets.networks import Networks
 from agent57.ops.family import betas, gammas
-from agent57.ops.priority import importance_weights, sequence_priority
+from agent57.ops.priority import importance_weights, sequence_priority, trained_rows
 from agent57.ops.td import mixed_td_error, td_errors, value_weights
 from agent57.player import Weights
 from agent57.types import Batch
@@ -138,7 +138,7 @@ class Learner:
             loss=config.learner,
             values=config.network.values,
         )
-        trained = self._trained_rows(batch)
+        trained = trained_rows(batch.mask, batch.start, config.sequence.burn_in)
         weight = importance_weights(batch.probability, config.replay.importance_exponent)
         value_loss = self._reduce(td, trained, weight.float())
         mixed = mixed_td_error(td.detach(), value_weights(beta, config.network.values))
@@ -147,7 +147,7 @@ class Learner:
         metrics = {
             "value/extrinsic": online[0].detach().mean(),
             "value/intrinsic": online[-1].detach().mean(),
-            "td/mean_abs": mixed.abs().sum() / trained.sum().clamp(min=1),
+            "td/mean_abs": (mixed.abs() * trained).sum() / trained.sum().clamp(min=1),
             "priority/mean": priorities.mean(),
             "priority/max": priorities.max(),
         }
@@ -174,14 +174,6 @@ class Learner:
             )
             values.append(value)
         return values[0] if len(values) == 1 else torch.cat(values, dim=1)
-
-    def _trained_rows(self, batch: Batch) -> Tensor:
-        """Rows [T, B] that enter the loss: valid, and not burn-in unless the episode begins there.
-
-        At the start of an episode the zero state is exact, so there is nothing to warm up.
-        """
-        row = torch.arange(len(batch.mask), device=self._device)[:, None]
-        return batch.mask & ((row >= self._config.sequence.burn_in) | (batch.start == 0))
 
     def _reduce(self, td: Tensor, trained: Tensor, weight: Tensor) -> Tensor:
         """Half the squared errors [V], summed (or averaged) over time, averaged over windows."""

@@ -1,7 +1,20 @@
 """How often a window is replayed, and how much its loss then counts."""
 
-from jaxtyping import Bool, Float
+import torch
+from jaxtyping import Bool, Float, Int
 from torch import Tensor
+
+
+def trained_rows(
+    mask: Bool[Tensor, "T B"], start: Int[Tensor, "B"], burn_in: int
+) -> Bool[Tensor, "T B"]:
+    """Rows that count in loss and priority: valid, and not burn-in unless the episode begins there.
+
+    `start` is the step of its episode a window starts with. At the start of an episode the zero
+    state is exact, so there is nothing to warm up.
+    """
+    row = torch.arange(len(mask), device=mask.device)[:, None]
+    return mask & ((row >= burn_in) | (start == 0))
 
 
 def sequence_priority(
