@@ -6,6 +6,7 @@ Nothing here computes anything but what follows from the fields themselves.
 """
 
 import dataclasses
+import math
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
@@ -23,10 +24,10 @@ def require(condition: bool, message: str) -> None:
 
 
 def require_positive(section: object, group: str, *names: str) -> None:
-    """Check that the named fields of a section are positive."""
+    """Check that the named fields of a section are positive and finite."""
     for name in names:
         value = getattr(section, name)
-        require(value > 0, f"{group}.{name} must be positive, got {value}")
+        require(0 < value < math.inf, f"{group}.{name} must be positive, got {value}")
 
 
 def require_unit(section: object, group: str, *names: str) -> None:
@@ -69,7 +70,10 @@ class FamilyConfig:
 
     def __post_init__(self) -> None:
         require_positive(self, "family", "arms")
-        require(self.max_beta >= 0, f"family.max_beta must not be negative, got {self.max_beta}")
+        require(
+            0 <= self.max_beta < math.inf,
+            f"family.max_beta must not be negative or infinite, got {self.max_beta}",
+        )
         for name in ("max_gamma", "middle_gamma", "min_gamma"):
             gamma = getattr(self, name)
             require(0 < gamma < 1, f"family.{name} must lie in (0, 1), got {gamma}")
@@ -84,9 +88,21 @@ class FamilyConfig:
                 len(given) in (0, self.arms),
                 f"family.{name} must hold one value per arm ({self.arms}), got {len(given)}",
             )
-        require(all(b >= 0 for b in self.betas), "family.betas must not be negative")
+        uses_middle = self.discounts == "agent57" and self.arms > 2 and not self.gammas
+        require(
+            not uses_middle or self.min_gamma <= self.middle_gamma <= self.max_gamma,
+            f"family.middle_gamma must lie between family.min_gamma ({self.min_gamma}) and "
+            f"family.max_gamma ({self.max_gamma}), got {self.middle_gamma}",
+        )
+        require(
+            all(0 <= b < math.inf for b in self.betas),
+            f"family.betas must not be negative or infinite, got {self.betas}",
+        )
         require(not self.betas or self.betas[0] == 0, "family.betas must start with 0 (arm 0)")
-        require(all(0 < g < 1 for g in self.gammas), "family.gammas must lie in (0, 1)")
+        require(
+            all(0 < g < 1 for g in self.gammas),
+            f"family.gammas must lie in (0, 1), got {self.gammas}",
+        )
 
     @property
     def is_curious(self) -> bool:
@@ -247,7 +263,15 @@ class LearnerConfig:
             self, "learner", "squash_epsilon", "n_step", "batch", "learning_rate",
             "novelty_learning_rate", "adam_epsilon", "clip_norm", "target_period", "novelty_steps",
         )  # fmt: skip
-        require_unit(self, "learner", "trace_decay", "target_epsilon", "adam_beta1", "adam_beta2")
+        require_unit(self, "learner", "trace_decay", "target_epsilon")
+        for name in ("adam_beta1", "adam_beta2"):
+            value = getattr(self, name)
+            require(0 <= value < 1, f"learner.{name} must lie in [0, 1), got {value}")
+        require(
+            self.mixture == "identity" or self.transform == "h",
+            "learner.mixture h mixes values that were learned in the space of h: "
+            "set learner.transform to h, or learner.mixture to identity",
+        )
         require(self.inverse_l2 >= 0, f"learner.inverse_l2 must not be negative: {self.inverse_l2}")
 
 
@@ -363,7 +387,8 @@ def _build(kind: Any, values: dict[str, Any], path: str) -> Any:  # noqa: ANN401
     built: dict[str, Any] = {}
     for name, value in values.items():
         default = fields[name].default_factory
-        if isinstance(value, dict) and default is not dataclasses.MISSING:
+        if default is not dataclasses.MISSING:
+            require(isinstance(value, dict), f"config field {path}{name} must be a group of fields")
             built[name] = _build(type(default()), value, f"{path}{name}.")
         else:
             built[name] = tuple(value) if isinstance(value, list) else value
