@@ -28,7 +28,7 @@ class Networks(nn.Module):
         super().__init__()
         self.kind = kind
         self.max_value = max_value
-        self.state_size = config.state
+        self.state_size = config.state if config.core == "lstm" else 0
         planes = num_planes(kind, observation_shape, max_value)
         make_trunk = partial(
             Trunk,
