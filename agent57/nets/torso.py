@@ -58,8 +58,9 @@ class Trunk(nn.Module):
                 layers += [nn.Conv2d(planes, size, kernel, stride), nn.ReLU()]
                 planes = size
         elif kind == "grid":
-            for size in grid_channels:
-                layers += [nn.Conv2d(planes, size, 3, padding=1), nn.ReLU()]
+            for index, size in enumerate(grid_channels):
+                stride = 1 if index == 0 else 2  # every cell is seen before any is merged
+                layers += [nn.Conv2d(planes, size, 3, stride, padding=1), nn.ReLU()]
                 planes = size
         else:
             layers = [nn.Linear(planes, features), nn.ReLU()]
