@@ -8,6 +8,7 @@ One step: values of all lanes in one batch -> epsilon-greedy actions with their 
 """
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -16,7 +17,7 @@ from torch import Tensor
 
 from agent57.config import Config
 from agent57.curiosity.reward import Curiosity
-from agent57.envs.spec import EnvSpec, VectorEnv
+from agent57.envs.spec import EnvSpec, Step, VectorEnv
 from agent57.nets.networks import Networks
 from agent57.ops.family import betas, gammas
 from agent57.ops.policy import choose_actions, mix_values
@@ -42,6 +43,16 @@ def make_networks(config: Config, spec: EnvSpec) -> Networks:
             config.family.arms,
             config.family.is_curious,
         )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Decision:
+    """What the lanes are about to do, and why."""
+
+    action: np.ndarray  # [E] int64
+    action_prob: np.ndarray  # [E] float32
+    value: Tensor  # [V, E, A], of the current observations
+    next_state: Tensor  # [V, 2, E, H], recurrent state after them
 
 
 class EpisodeTotals:
@@ -85,7 +96,9 @@ class Player:
         roles: tuple[Role, Role],
         first_lane: int,
         device: torch.device,
+        networks: Networks | None = None,
     ) -> None:
+        """With `networks` given, several players share them; else they are the player's own."""
         self._config = config
         self._env = env
         self._epsilon = epsilon
@@ -93,7 +106,8 @@ class Player:
         self._first_lane = first_lane
         self._device = device
         self._beta, self._gamma = betas(config.family), gammas(config.family)
-        self.networks = make_networks(config, env.spec).to(device).eval().requires_grad_(False)
+        networks = networks or make_networks(config, env.spec)
+        self.networks = networks.to(device).eval().requires_grad_(False)
         self._uniforms = LaneUniforms(config.run.seed, action_role, first_lane, env.num_lanes)
         self.curiosity = self._make_curiosity()
 
@@ -146,16 +160,25 @@ class Player:
         if self.curiosity is not None:
             self.curiosity.begin(lanes, self._prepared)
 
-    @torch.inference_mode()
     def step(self) -> Played:
         """Play one action in every lane. Lanes whose episode ended must be begun anew."""
+        decision = self.decide()
+        return self.arrive(decision, self._env.step(decision.action))
+
+    @torch.inference_mode()
+    def decide(self) -> Decision:
+        """Choose an action in every lane."""
         value, next_state = self._values()
         mixed = self._mix(value).cpu().numpy()
         action, action_prob = choose_actions(mixed, self._epsilon, self._uniforms.next())
-        step = self._env.step(action)
+        return Decision(action=action, action_prob=action_prob, value=value, next_state=next_state)
 
+    @torch.inference_mode()
+    def arrive(self, decision: Decision, step: Step) -> Played:
+        """Take in what the chosen actions brought."""
+        action, value = decision.action, decision.value
         before, state, previous = self._observation, self._state, self._previous()
-        self._observation, self._state = step.observation, next_state
+        self._observation, self._state = step.observation, decision.next_state
         self._prepared = self._prepare(step.observation)
         intrinsic = (
             np.zeros_like(step.reward)
@@ -171,7 +194,7 @@ class Player:
             previous_extrinsic=previous[1],
             previous_intrinsic=previous[2],
             action=action,
-            action_prob=action_prob,
+            action_prob=decision.action_prob,
             extrinsic=step.reward,
             intrinsic=intrinsic,
             terminated=step.terminated,

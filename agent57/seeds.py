@@ -21,6 +21,8 @@ class Role(IntEnum):
     EVALUATOR_EPISODES = 5
     EVALUATOR_ACTIONS = 6
     EVALUATOR_BANDIT = 7
+    TRIAL_EPISODES = 8  # of a trained run: `agent57 evaluate` and `agent57.load`
+    TRIAL_ACTIONS = 9
 
 
 def sequence(seed: int, role: Role, *counters: int) -> np.random.SeedSequence:

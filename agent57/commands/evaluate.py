@@ -1,0 +1,51 @@
+"""agent57 evaluate."""
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated
+
+import tyro
+from rich.console import Console
+
+from agent57.commands.options import parse
+
+
+@dataclass(frozen=True, kw_only=True)
+class Evaluate:
+    """Play episodes with a trained run, and film one."""
+
+    run: Annotated[Path, tyro.conf.Positional]
+    """The run folder."""
+    episodes: int = 10
+    """How many to play."""
+    arm: int | None = None
+    """Arm j of the family; by default the one the run's evaluator found best."""
+    epsilon: float | None = None
+    """Probability of a random action; by default the evaluator's (0.01 in the paper)."""
+    seed: int = 0
+    """Of the episodes and of random actions."""
+    video: Path | None = None
+    """Film the first episode, as .mp4 or .gif."""
+    overlay: bool = True
+    """Show score, arm, action values and novelty beside the game."""
+    json: Path | None = None
+    """Write the numbers to this file."""
+    device: str = "auto"
+    """cpu, cuda, cuda:1, ...; auto is the GPU if there is one."""
+
+
+def main(args: list[str], console: Console) -> None:
+    """Play."""
+    known = parse(Evaluate, "evaluate", args)
+    from agent57.runtime.evaluate import Trial, evaluate
+
+    trial = Trial(
+        episodes=known.episodes,
+        arm=known.arm,
+        epsilon=known.epsilon,
+        seed=known.seed,
+        video=known.video,
+        overlay=known.overlay,
+        device=known.device,
+    )
+    evaluate(known.run, trial, known.json, console)

@@ -1,0 +1,28 @@
+"""agent57 resume."""
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated
+
+import tyro
+from rich.console import Console
+
+from agent57.commands.options import parse
+
+
+@dataclass(frozen=True, kw_only=True)
+class Resume:
+    """Continue a run exactly where its last checkpoint left it."""
+
+    run: Annotated[Path, tyro.conf.Positional]
+    """The run folder."""
+    frames: int | None = None
+    """Raise the frames to train for."""
+
+
+def main(args: list[str], console: Console) -> None:
+    """Go on with a run."""
+    known = parse(Resume, "resume", args)
+    from agent57.runtime.run import resume
+
+    resume(known.run, known.frames, console)

@@ -1,0 +1,66 @@
+"""agent57 train."""
+
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import tyro
+from rich.console import Console
+
+from agent57.commands.options import parse
+from agent57.config import Config, ConfigError
+from agent57.presets import flatten, make_config
+
+
+@dataclass(frozen=True, kw_only=True)
+class Train:
+    """Train an agent. Any field of the configuration may follow as --group.field value."""
+
+    agent: str = "agent57"
+    """The system of the paper to train; see `agent57 presets`."""
+    env: str = "pong"
+    """A game by the paper's name, random_coin, or a Gymnasium id with discrete actions."""
+    scale: str = "laptop"
+    """paper, laptop or tiny: the machine this is for."""
+    frames: int | None = None
+    """Emulator frames to train for on Atari, agent steps elsewhere; by default the scale's."""
+    seed: int = 0
+    """Of everything random in the run."""
+    out: Path | None = None
+    """The run folder; runs/<env> by default."""
+    device: str = "auto"
+    """cpu, cuda, cuda:1, ...; auto is the GPU if there is one."""
+
+
+def main(args: list[str], console: Console) -> None:
+    """Start a run."""
+    known, rest = parse(Train, "train", args, return_unknown_args=True)
+    config = make_config(known.agent, known.scale)
+    run = replace(
+        config.run,
+        seed=known.seed,
+        device=known.device,
+        frames=config.run.frames if known.frames is None else known.frames,
+    )
+    config = replace(config, run=run, env=replace(config.env, name=known.env))
+    config = apply_overrides(config, rest)
+    out = known.out or Path("runs") / known.env.replace("/", "-")
+
+    from agent57.runtime.run import start
+
+    start(config, out, console)
+
+
+def apply_overrides(config: Config, args: list[str]) -> Config:
+    """The configuration with --group.field value options applied."""
+    if not args:
+        return config
+    known = {f"--{name}" for name in flatten(config)}
+    for arg in args:
+        name = arg.split("=")[0]
+        if name.startswith("--") and name.replace("-", "_").replace("__", "--", 1) not in known:
+            import difflib
+
+            close = difflib.get_close_matches(name, known, n=1)
+            hint = f"; did you mean {close[0]}?" if close else ""
+            raise ConfigError(f"unknown option {name}{hint}")
+    return parse(Config, "train", args, default=config, config=(tyro.conf.AvoidSubcommands,))

@@ -1,0 +1,84 @@
+import numpy as np
+import pytest
+import torch
+
+import agent57
+from agent57.config import ConfigError
+from agent57.envs.make import make_env
+from agent57.runtime.trained import TrainedRun
+from tests.trained_run import trained_run
+
+CPU = torch.device("cpu")
+
+
+@pytest.mark.parametrize("epsilon", [0.0, 0.3])
+@pytest.mark.parametrize("env_name", ["toy/chain", "random_coin"])
+def test_acts_as_a_player_on_the_same_episodes(env_name, epsilon):
+    path = trained_run(env_name)
+    run = TrainedRun.load(path)
+    env = make_env(run.config.env, 1)
+    player = run.make_player(env, epsilon, seed=5, device=CPU)
+    policy = agent57.load(path, arm=2, epsilon=epsilon, seed=5)
+    state = policy.initial_state()
+    for _ in range(3):
+        player.begin(np.ones(1, bool), np.array([2]))
+        reward, first, ended = 0.0, True, False
+        while not ended:
+            played = player.step()
+            action, state = policy.act(played.observation[0], state, reward, first)
+            assert action == played.action[0]
+            torch.testing.assert_close(
+                state.decision.value.numpy(), played.value, rtol=0, atol=1e-5
+            )
+            reward, first = float(played.extrinsic[0]), False
+            ended = bool(played.terminated[0] or played.truncated[0])
+
+
+def test_the_snippet_of_the_readme_works_on_the_best_arm():
+    path = trained_run()
+    policy = agent57.load(str(path))
+    state = policy.initial_state()
+    observation = np.zeros(policy.spec.observation_shape, np.float32)
+    action, state = policy.act(observation, state, reward=0.0, first=True)
+    assert 0 <= action < policy.spec.num_actions
+    assert policy.arm == TrainedRun.load(path).best_arm
+    action, state = policy.act(observation, state, reward=1.0, first=False)
+    assert state.intrinsic["novelty"] >= 0
+
+
+def test_states_do_not_disturb_each_other():
+    policy = agent57.load(trained_run())
+    rng = np.random.default_rng(0)
+    rows = rng.random((6, *policy.spec.observation_shape)).astype(np.float32)
+
+    def values(states, state, rows):
+        taken = []
+        for row in rows:
+            for other in states:
+                policy.act(-row, other)
+            policy.act(row, state)
+            taken.append(state.decision.value)
+        return torch.stack(taken)
+
+    alone = values([], policy.initial_state(), rows)
+    other = agent57.load(trained_run())
+    state, disturbing = other.initial_state(), other.initial_state()
+    torch.testing.assert_close(values([disturbing], state, rows), alone)
+
+
+def test_wrong_observations_and_arms_are_refused():
+    policy = agent57.load(trained_run())
+    with pytest.raises(ValueError, match="observed as float32"):
+        policy.act(np.zeros(3, np.float32), policy.initial_state())
+    with pytest.raises(ConfigError, match="--arm must lie in 0 to 3"):
+        agent57.load(trained_run(), arm=4)
+    with pytest.raises(AttributeError, match="no attribute 'lod'"):
+        agent57.lod  # noqa: B018
+
+
+def test_an_agent_without_curiosity_can_be_loaded():
+    policy = agent57.load(trained_run("toy/chain", "r2d2-bandit"))
+    state = policy.initial_state()
+    observation = np.zeros(policy.spec.observation_shape, np.float32)
+    policy.act(observation, state)
+    assert state.intrinsic == {}

@@ -1,0 +1,40 @@
+"""A small trained run that tests of what comes after training share."""
+
+import atexit
+import functools
+import io
+import shutil
+import tempfile
+from pathlib import Path
+
+from rich.console import Console
+
+from agent57.cli import run
+
+TINY = [
+    *("--scale", "tiny", "--run.threads", "1", "--run.log-frames", "200", "--actor.lanes", "4"),
+    *("--replay.min-windows", "4", "--learner.batch", "4", "--sequence.trace", "8"),
+    *("--sequence.period", "4", "--network.state", "16", "--network.features", "16"),
+    *("--network.head", "16", "--curiosity.warmup-steps", "20"),
+]
+
+
+def call(*args: object) -> tuple[int, str]:
+    """Exit code and everything printed by a command."""
+    text = io.StringIO()
+    console = Console(file=text, width=120)
+    code = run([str(arg) for arg in args], console, console)
+    return code, text.getvalue()
+
+
+@functools.cache
+def trained_run(env: str = "toy/chain", agent: str = "agent57", frames: int = 1200) -> Path:
+    """The folder of a run, made once."""
+    folder = Path(tempfile.mkdtemp())
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    options = ("--env", env, "--agent", agent, "--frames", frames, "--out", folder / "run")
+    if agent == "r2d2":
+        options = (*options, "--sequence.burn-in", "4")
+    code, text = call("train", *options, *TINY)
+    assert code == 0, text
+    return folder / "run"
