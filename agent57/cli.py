@@ -29,6 +29,7 @@ COMMANDS = {  # each is agent57.commands.<name>
     "suite": "train agents on many games and seeds, and score them",
     "scores": "the paper's scores, and its table 1 recomputed",
     "export": "the records of a run as CSV",
+    "reproduce": "repeat an experiment of the paper",
     "presets": "list the systems of the paper, or compare two",
 }
 

@@ -1,0 +1,1 @@
+"""The paper's claims as experiments that a machine can check."""
