@@ -33,6 +33,15 @@ class Train:
 
 def main(args: list[str], console: Console) -> None:
     """Start a run."""
+    config, out = configured(args)
+
+    from agent57.runtime.run import start
+
+    start(config, out, console)
+
+
+def configured(args: list[str]) -> tuple[Config, Path]:
+    """The configuration and the run folder that the arguments ask for."""
     known, rest = parse(Train, "train", args, return_unknown_args=True)
     config = make_config(known.agent, known.scale)
     run = replace(
@@ -42,12 +51,8 @@ def main(args: list[str], console: Console) -> None:
         frames=config.run.frames if known.frames is None else known.frames,
     )
     config = replace(config, run=run, env=replace(config.env, name=known.env))
-    config = apply_overrides(config, rest)
     out = known.out or Path("runs") / known.env.replace("/", "-")
-
-    from agent57.runtime.run import start
-
-    start(config, out, console)
+    return apply_overrides(config, rest), out
 
 
 def apply_overrides(config: Config, args: list[str]) -> Config:
