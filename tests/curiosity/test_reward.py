@@ -1,0 +1,179 @@
+"""The intrinsic reward as a whole: its factors by definition, one embedding per episode."""
+
+from functools import partial
+
+import numpy as np
+import torch
+
+from agent57.config import CuriosityConfig
+from agent57.curiosity.episodic import EpisodicMemory
+from agent57.curiosity.reward import Curiosity
+from agent57.nets.embedding import Embedding
+from agent57.nets.rnd import Rnd
+from agent57.nets.torso import Trunk
+from tests.small import same_tree
+
+E, D = 3, 4
+CONFIG = CuriosityConfig(memory=50, warmup_steps=0)
+ALL = np.ones(E, bool)
+
+
+class Setting:
+    """Networks whose weights can be replaced, as a learner would, and a walk of random states."""
+
+    def __init__(self, num_versions: int = 4, config: CuriosityConfig = CONFIG) -> None:
+        torch.manual_seed(0)
+        make_trunk = partial(Trunk, "vector", (5,), (1, 1, 1), (1,), 8)
+        self.embedding = Embedding(make_trunk(), D, 6, 3)
+        self.rnd = Rnd(make_trunk, 6)
+        self.curiosity = Curiosity(self.embedding, self.rnd, E, num_versions, config)
+        self.version = 0
+
+    def learn(self) -> None:
+        """New weights everywhere."""
+        with torch.no_grad():
+            for parameter in [*self.embedding.parameters(), *self.rnd.predictor.parameters()]:
+                parameter.add_(0.1 * torch.randn_like(parameter))
+        self.version += 1
+        self.curiosity.refresh(self.version)
+
+    def embed(self, state: torch.Tensor) -> np.ndarray:
+        with torch.no_grad():
+            return self.embedding(state).numpy()
+
+
+def mask(*lanes: int) -> np.ndarray:
+    return np.isin(np.arange(E), lanes)
+
+
+def test_the_reward_is_novelty_times_modulation_by_definition() -> None:
+    setting, memory = Setting(), EpisodicMemory(E, D, CONFIG)
+    states = torch.randn(12, E, 5)
+    setting.curiosity.begin(ALL, states[0])
+    memory.add(setting.embed(states[0]), ALL)
+    errors: list[np.ndarray] = []
+    for state in states[1:]:
+        reward = setting.curiosity.reward(state)
+        with torch.no_grad():
+            errors.append(setting.rnd(state).numpy())
+        seen = np.concatenate(errors)
+        alpha = np.clip(1 + (errors[-1] - seen.mean()) / seen.std(), 1, 5)
+        np.testing.assert_allclose(reward, memory.novelty(setting.embed(state)) * alpha, rtol=1e-4)
+        np.testing.assert_allclose(setting.curiosity.last["modulation"], alpha, rtol=1e-4)
+
+
+def test_an_episode_keeps_the_embedding_it_began_with() -> None:
+    setting, frozen = Setting(), Setting()
+    states = torch.randn(6, E, 5)
+    for each in (setting, frozen):
+        each.curiosity.begin(ALL, states[0])
+    for state in states[1:]:
+        setting.learn()
+        setting.curiosity.reward(state)
+        frozen.curiosity.reward(state)
+        novelty = setting.curiosity.last["novelty"]
+        np.testing.assert_array_equal(novelty, frozen.curiosity.last["novelty"])
+
+
+def test_the_next_episode_takes_the_newest_embedding() -> None:
+    setting, memory = Setting(), EpisodicMemory(E, D, CONFIG)
+    states = torch.randn(5, E, 5)
+    setting.curiosity.begin(ALL, states[0])
+    setting.learn()
+    setting.curiosity.begin(ALL, states[0])
+    memory.add(setting.embed(states[0]), ALL)
+    for state in states[1:]:
+        setting.curiosity.reward(state)
+        expected = memory.novelty(setting.embed(state))
+        np.testing.assert_allclose(setting.curiosity.last["novelty"], expected, rtol=1e-4)
+
+
+def test_lanes_hold_different_versions_at_once() -> None:
+    # Lane 1 begins anew after learning; the others go on with what they had.
+    setting, old, new = Setting(), Setting(), Setting()
+    states = torch.randn(6, E, 5)
+    setting.curiosity.begin(ALL, states[0])
+    setting.learn()
+    setting.curiosity.begin(mask(1), states[0])
+    new.embedding.load_state_dict(setting.embedding.state_dict())
+    new.curiosity.refresh(1)
+    for each in (old, new):
+        each.curiosity.begin(ALL, states[0])
+    for state in states[1:]:
+        for each in (setting, old, new):
+            each.curiosity.reward(state)
+        novelties = [each.curiosity.last["novelty"] for each in (old, new)]
+        expected = np.where(mask(1), novelties[1], novelties[0])
+        np.testing.assert_allclose(setting.curiosity.last["novelty"], expected, rtol=1e-4)
+    assert not np.isclose(novelties[0], novelties[1]).any()
+
+
+def test_no_more_embeddings_are_held_than_allowed() -> None:
+    setting = Setting(num_versions=2)
+    state = torch.randn(E, 5)
+    setting.curiosity.begin(ALL, state)
+    for lane in (0, 1, 2):
+        setting.learn()
+        setting.curiosity.begin(mask(lane), state)
+    saved = setting.curiosity.state_dict()
+    assert len(saved["held"]) == 2
+    # Version 1 takes the free place for lane 0; then both are in use until lane 2 leaves the old.
+    assert sorted(saved["held_version"]) == [1, 3]
+    assert [saved["held_version"][holder] for holder in saved["holder"]] == [1, 1, 3]
+
+
+def test_a_place_nobody_uses_any_more_is_loaded_again() -> None:
+    setting = Setting(num_versions=2)
+    state = torch.randn(E, 5)
+    setting.curiosity.begin(ALL, state)
+    for _ in range(5):
+        setting.learn()
+        setting.curiosity.begin(ALL, state)
+        saved = setting.curiosity.state_dict()
+        held = {saved["held_version"][holder] for holder in saved["holder"]}
+        assert held == {setting.version}
+
+
+def test_rnd_follows_the_learner_within_an_episode() -> None:
+    setting, frozen = Setting(), Setting()
+    state = torch.randn(E, 5)
+    for each in (setting, frozen):
+        each.curiosity.begin(ALL, state)
+    setting.learn()
+    for each in (setting, frozen):
+        each.curiosity.reward(state)
+    moments = setting.curiosity.modulator.moments, frozen.curiosity.modulator.moments
+    assert moments[0].mean != moments[1].mean
+
+
+def test_lanes_do_not_know_of_each_other_but_for_the_moments() -> None:
+    states = torch.randn(5, E, 5)
+    other = states.clone()
+    other[:, 0] += 1.0
+    novelties = []
+    for walk in (states, other):
+        setting = Setting()
+        setting.curiosity.begin(ALL, walk[0])
+        for state in walk[1:]:
+            setting.curiosity.reward(state)
+        novelties.append(setting.curiosity.last["novelty"])
+    np.testing.assert_allclose(novelties[0][1:], novelties[1][1:], rtol=1e-5)
+
+
+def test_continues_from_its_saved_state() -> None:
+    setting, other = Setting(), Setting()
+    states = torch.randn(6, E, 5)
+    setting.curiosity.begin(ALL, states[0])
+    setting.learn()
+    setting.curiosity.begin(mask(1), states[1])
+    for state in states[1:3]:
+        setting.curiosity.reward(state)
+    other.embedding.load_state_dict(setting.embedding.state_dict())
+    other.rnd.load_state_dict(setting.rnd.state_dict())
+    other.curiosity.load_state_dict(setting.curiosity.state_dict())
+    for each in (setting, other):
+        each.curiosity.begin(mask(2), states[3])
+    for state in states[3:]:
+        rewards = [each.curiosity.reward(state) for each in (setting, other)]
+        np.testing.assert_array_equal(*rewards)
+    assert same_tree(setting.curiosity.state_dict(), other.curiosity.state_dict())

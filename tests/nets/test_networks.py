@@ -1,0 +1,69 @@
+"""All networks of an agent, for every kind of observation."""
+
+from dataclasses import replace
+
+import pytest
+import torch
+
+from agent57.config import NetworkConfig
+from agent57.nets.networks import Networks
+from agent57.nets.torso import Kind
+
+CONFIG = NetworkConfig(
+    channels=(4, 6, 6), grid_channels=(3, 4), features=9, state=7, head=8, embedding=5, rnd=6
+)
+TASKS = [
+    ("pixels", (1, 84, 84), 255),
+    ("pixels", (3, 40, 64), 255),
+    ("grid", (3, 7, 7), 10),
+    ("grid", (2, 15, 15), 1),
+    ("vector", (5,), 1),
+]
+
+
+def observe(kind: Kind, shape: tuple[int, ...], max_value: int, *lead: int) -> torch.Tensor:
+    if kind == "vector":
+        return torch.randn(*lead, *shape)
+    return torch.randint(max_value + 1, (*lead, *shape)).to(torch.uint8)
+
+
+@pytest.mark.parametrize(("kind", "shape", "max_value"), TASKS)
+def test_one_agent_for_any_observation(kind: Kind, shape: tuple[int, ...], max_value: int) -> None:
+    torch.manual_seed(0)
+    networks = Networks(CONFIG, kind, shape, max_value, 4, 3, True)
+    prepared = networks.prepare(observe(kind, shape, max_value, 2, 3))
+    rows = (torch.zeros(2, 3, dtype=torch.int64), torch.zeros(2, 3), torch.zeros(2, 3))
+    value, _ = networks.value(prepared, *rows, torch.arange(3), torch.zeros(2, 2, 3, 7))
+    assert value.shape == (2, 2, 3, 4)
+    assert networks.embedding is not None
+    assert networks.embedding(prepared[0]).shape == (3, 5)
+    assert networks.rnd is not None
+    assert networks.rnd(prepared[0]).shape == (3,)
+
+
+def test_values_embedding_and_rnd_share_no_weight() -> None:
+    networks = Networks(CONFIG, "pixels", (1, 84, 84), 255, 4, 3, True)
+    assert networks.embedding is not None
+    assert networks.rnd is not None
+    parts = [*networks.value.nets, networks.embedding, networks.rnd.predictor, networks.rnd.target]
+    pointers = [{p.data_ptr() for p in part.parameters()} for part in parts]
+    assert len(set().union(*pointers)) == sum(map(len, pointers))
+    assert sum(map(len, pointers)) == len(list(networks.parameters()))
+
+
+def test_without_a_curious_arm_there_is_no_novelty_network() -> None:
+    networks = Networks(CONFIG, "vector", (5,), 1, 4, 1, False)
+    assert networks.embedding is None
+    assert networks.rnd is None
+
+
+def test_a_network_without_core_has_no_state() -> None:
+    networks = Networks(replace(CONFIG, core="none"), "vector", (5,), 1, 4, 3, True)
+    assert networks.state_size == 0
+    assert not any(isinstance(module, torch.nn.LSTM) for module in networks.modules())
+    rows = (torch.zeros(2, 3, dtype=torch.int64), torch.zeros(2, 3), torch.zeros(2, 3))
+    value, state = networks.value(
+        torch.randn(2, 3, 5), *rows, torch.arange(3), torch.zeros(2, 2, 3, 0)
+    )
+    assert value.shape == (2, 2, 3, 4)
+    assert state.shape == (2, 2, 3, 0)

@@ -1,0 +1,145 @@
+"""The recurrent duelling networks: duelling by law, time by definition, every input by contract."""
+
+from dataclasses import replace
+from typing import Literal
+
+import pytest
+import torch
+from torch import Tensor
+
+from agent57.config import NetworkConfig
+from agent57.nets.networks import Networks
+from agent57.nets.value import ValueNets
+from agent57.ops.squash import squash
+
+T, B, A, J, H = 6, 3, 4, 5, 7
+CONFIG = NetworkConfig(channels=(4, 6, 6), grid_channels=(3, 4), features=9, state=H, head=8)
+
+
+@pytest.fixture(autouse=True)
+def _seed() -> None:
+    torch.manual_seed(0)
+
+
+def make_nets(config: NetworkConfig = CONFIG) -> ValueNets:
+    return Networks(config, "vector", (3,), 1, A, J, True).value
+
+
+def make_inputs(num_values: int = 2, size: int = H) -> dict[str, Tensor]:
+    return {
+        "prepared": torch.randn(T, B, 3),
+        "previous_action": torch.randint(A, (T, B)),
+        "previous_extrinsic": torch.randn(T, B),
+        "previous_intrinsic": torch.rand(T, B),
+        "arm": torch.arange(B),
+        "state": 0.5 * torch.randn(num_values, 2, B, size),
+    }
+
+
+def test_shapes() -> None:
+    value, state = make_nets()(**make_inputs())
+    assert value.shape == (2, T, B, A)
+    assert state.shape == (2, 2, B, H)
+
+
+@pytest.mark.parametrize("core", ["lstm", "none"])
+def test_unrolling_is_stepping_with_carried_state_by_definition(
+    core: Literal["lstm", "none"],
+) -> None:
+    nets = make_nets(replace(CONFIG, core=core))
+    inputs = make_inputs(size=H if core == "lstm" else 0)
+    value, state = nets(**inputs)
+    carried, steps = inputs["state"], []
+    for t in range(T):
+        row = {k: v[t : t + 1] for k, v in inputs.items() if k not in ("arm", "state")}
+        q, carried = nets(**row, arm=inputs["arm"], state=carried)
+        steps.append(q)
+    torch.testing.assert_close(value, torch.cat(steps, dim=1))
+    torch.testing.assert_close(state, carried)
+
+
+def test_advantages_have_mean_zero_by_law() -> None:
+    # Q = V + A - mean(A): its mean over the actions is V, whatever the advantages are.
+    net = make_nets().nets[0]
+    seen = {}
+    net.value.register_forward_hook(lambda *call: seen.update(value=call[2]))
+    q, _ = net(torch.randn(T, B, 3), torch.randn(T, B, A + J + 2), torch.zeros(2, B, H))
+    torch.testing.assert_close(q.mean(-1, keepdim=True), seen["value"])
+    shifted = net.advantage[2].bias.data
+    shifted += 3.0  # the same for every action
+    again, _ = net(torch.randn(T, B, 3), torch.randn(T, B, A + J + 2), torch.zeros(2, B, H))
+    torch.testing.assert_close(again.mean(-1, keepdim=True), seen["value"])
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["prepared", "previous_action", "previous_extrinsic", "previous_intrinsic", "arm", "state"],
+)
+def test_every_input_of_the_paper_changes_both_values(name: str) -> None:
+    nets, inputs = make_nets(), make_inputs()
+    value, _ = nets(**inputs)
+    limit = {"previous_action": A, "arm": J}.get(name)
+    other = inputs[name] + 1 if limit is None else (inputs[name] + 1) % limit
+    changed, _ = nets(**{**inputs, name: other})
+    assert (value - changed).abs().amax(dim=(1, 2, 3)).min() > 1e-4
+
+
+def test_windows_do_not_see_each_other_by_law() -> None:
+    nets, inputs = make_nets(), make_inputs()
+    value, _ = nets(**inputs)
+    column = {
+        k: v[2:] if k == "arm" else v[:, :, 2:] if k == "state" else v[:, 2:]
+        for k, v in inputs.items()
+    }
+    torch.testing.assert_close(nets(**column)[0], value[:, :, 2:])
+
+
+def test_nothing_is_seen_before_its_time_by_law() -> None:
+    nets, inputs = make_nets(), make_inputs()
+    value, _ = nets(**inputs)
+    later = {**inputs, "prepared": inputs["prepared"].clone()}
+    later["prepared"][3:] += 1
+    changed, _ = nets(**later)
+    assert torch.equal(value[:, :3], changed[:, :3])
+    assert not torch.equal(value[:, 3:], changed[:, 3:])
+
+
+def test_the_two_networks_share_no_weight() -> None:
+    nets = make_nets()
+    extrinsic, intrinsic = ({p.data_ptr() for p in net.parameters()} for net in nets.nets)
+    assert not extrinsic & intrinsic
+    value, _ = nets(**make_inputs())
+    value[0].square().sum().backward()
+    assert all(p.grad is not None for p in nets.nets[0].parameters())
+    assert all(p.grad is None or not p.grad.any() for p in nets.nets[1].parameters())
+
+
+def test_the_two_networks_start_differently() -> None:
+    value, _ = make_nets()(**make_inputs())
+    assert (value[0] - value[1]).abs().max() > 1e-3
+
+
+def test_a_joint_network_is_one() -> None:
+    value, state = make_nets(replace(CONFIG, values="joint"))(**make_inputs(num_values=1))
+    assert value.shape == (1, T, B, A)
+    assert state.shape == (1, 2, B, H)
+
+
+def test_squashed_reward_inputs_by_definition() -> None:
+    raw, inputs = make_nets(), make_inputs()
+    squashed = make_nets(replace(CONFIG, reward_input="squash"))
+    squashed.load_state_dict(raw.state_dict())
+    names = ("previous_extrinsic", "previous_intrinsic")
+    rescaled = {name: squash(inputs[name], 1e-3) for name in names}
+    torch.testing.assert_close(squashed(**inputs)[0], raw(**{**inputs, **rescaled})[0])
+
+
+def test_regression_state_shifted_along_the_wrong_axis() -> None:
+    # DI-engine built previous actions along the batch: a window saw another window's action.
+    nets, inputs = make_nets(), make_inputs()
+    value, _ = nets(**inputs)
+    other = {**inputs, "previous_action": inputs["previous_action"].clone()}
+    other["previous_action"][:, 1] = (other["previous_action"][:, 1] + 1) % A
+    changed, _ = nets(**other)
+    assert torch.equal(value[:, :, [0, 2]], changed[:, :, [0, 2]])
+    assert not torch.equal(value[:, :, 1], changed[:, :, 1])
