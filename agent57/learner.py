@@ -15,7 +15,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from agent57.config import Config
+from agent57.config import Config, require
 from agent57.nets.networks import Networks
 from agent57.ops.family import betas, gammas
 from agent57.ops.priority import importance_weights, sequence_priority, trained_rows
@@ -44,6 +44,10 @@ class Learner:
     """The online and target networks and their optimisers."""
 
     def __init__(self, config: Config, networks: Networks, device: torch.device) -> None:
+        require(
+            config.learner.precision == "float32" or device.type != "cpu",
+            "learner.precision bfloat16 needs a GPU: use float32 on a CPU",
+        )
         self._config = config
         self._device = device
         self.networks = networks.to(device).train()

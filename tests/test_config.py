@@ -1,0 +1,170 @@
+"""The configuration: what cannot work is refused in one line, and what is written is read back."""
+
+import json
+from dataclasses import FrozenInstanceError, replace
+from typing import Any
+
+import pytest
+
+from agent57.config import (
+    Config,
+    ConfigError,
+    ControllerConfig,
+    CuriosityConfig,
+    FamilyConfig,
+    LearnerConfig,
+    SequenceConfig,
+    from_dict,
+    to_dict,
+)
+from agent57.presets import PRESETS, SCALES, make_config
+
+WRONG = [
+    ("env", {"frame_skip": 0}, "env.frame_skip must be positive, got 0"),
+    ("env", {"frame_size": -84}, "env.frame_size must be positive, got -84"),
+    ("env", {"max_episode_frames": 0}, "env.max_episode_frames must be positive"),
+    ("env", {"noop_max": -1}, "env.noop_max must not be negative, got -1"),
+    ("env", {"sticky_actions": 1.5}, "env.sticky_actions must lie in [0, 1], got 1.5"),
+    ("family", {"arms": 0}, "family.arms must be positive, got 0"),
+    ("family", {"max_beta": -0.1}, "family.max_beta must not be negative"),
+    ("family", {"max_beta": float("inf")}, "family.max_beta must not be negative or infinite"),
+    ("family", {"max_beta": float("nan")}, "family.max_beta must not be negative"),
+    ("family", {"max_gamma": 1.0}, "family.max_gamma must lie in (0, 1), got 1.0"),
+    ("family", {"min_gamma": 0.0}, "family.min_gamma must lie in (0, 1), got 0.0"),
+    ("family", {"middle_gamma": 2.0}, "family.middle_gamma must lie in (0, 1), got 2.0"),
+    ("family", {"min_gamma": 0.99995}, "family.min_gamma must not exceed family.max_gamma"),
+    ("family", {"middle_gamma": 0.95}, "family.middle_gamma must lie between family.min_gamma"),
+    ("family", {"max_gamma": 0.995}, "family.middle_gamma must lie between family.min_gamma"),
+    ("family", {"betas": (0.0, 0.1)}, "family.betas must hold one value per arm (32), got 2"),
+    ("family", {"arms": 2, "betas": (0.1, 0.2)}, "family.betas must start with 0"),
+    ("family", {"arms": 2, "betas": (0.0, -1.0)}, "family.betas must not be negative"),
+    ("family", {"arms": 2, "gammas": (0.9, 1.0)}, "family.gammas must lie in (0, 1)"),
+    ("controller", {"window": 0}, "controller.window must be positive, got 0"),
+    ("controller", {"epsilon": -0.5}, "controller.epsilon must lie in [0, 1], got -0.5"),
+    ("controller", {"bonus": -1.0}, "controller.bonus must not be negative"),
+    ("curiosity", {"neighbours": 0}, "curiosity.neighbours must be positive"),
+    ("curiosity", {"memory": 9}, "curiosity.memory must be at least curiosity.neighbours (10)"),
+    ("curiosity", {"max_modulation": 0.5}, "curiosity.max_modulation must be at least 1"),
+    ("network", {"state": 0}, "network.state must be positive, got 0"),
+    ("network", {"channels": (32, 64)}, "network.channels must be three"),
+    ("network", {"channels": (32, 0, 64)}, "network.channels must be positive sizes"),
+    ("network", {"grid_channels": ()}, "network.grid_channels must be positive sizes"),
+    ("sequence", {"trace": 0}, "sequence.trace must be positive, got 0"),
+    ("sequence", {"trace": 100}, "must be a multiple of sequence.period (80), got 100"),
+    ("sequence", {"burn_in": -80}, "sequence.burn_in must not be negative"),
+    ("sequence", {"burn_in": 30}, "must be a multiple of sequence.period (80), got 190"),
+    ("replay", {"capacity": 0}, "replay.capacity must be positive, got 0"),
+    ("replay", {"capacity": 319}, "replay.capacity must hold two windows (320 transitions)"),
+    ("replay", {"min_windows": 70_000}, "must fit in replay.capacity"),
+    ("replay", {"samples_per_insert": 0.0}, "replay.samples_per_insert must be positive"),
+    ("replay", {"priority_exponent": 1.1}, "replay.priority_exponent must lie in [0, 1]"),
+    ("replay", {"compression": 23}, "replay.compression must be a zstd level from 1 to 22"),
+    ("learner", {"batch": -1}, "learner.batch must be positive, got -1"),
+    ("learner", {"learning_rate": float("nan")}, "learner.learning_rate must be positive"),
+    ("learner", {"learning_rate": float("inf")}, "learner.learning_rate must be positive"),
+    ("learner", {"trace_decay": 1.01}, "learner.trace_decay must lie in [0, 1]"),
+    ("learner", {"adam_beta2": 1.0}, "learner.adam_beta2 must lie in [0, 1), got 1.0"),
+    ("learner", {"inverse_l2": -1.0}, "learner.inverse_l2 must not be negative"),
+    ("learner", {"mixture": "h", "transform": "identity"}, "set learner.transform to h"),
+    ("actor", {"lanes": 0}, "actor.lanes must be positive, got 0"),
+    ("actor", {"epsilon": 2.0}, "actor.epsilon must lie in [0, 1]"),
+    ("actor", {"epsilon_alpha": -1.0}, "actor.epsilon_alpha must not be negative"),
+    ("evaluator", {"lanes": 0}, "evaluator.lanes must be positive"),
+    ("evaluator", {"phase_episodes": 0}, "evaluator.phase_episodes must be positive"),
+    ("run", {"frames": 0}, "run.frames must be positive, got 0"),
+    ("run", {"seed": -1}, "run.seed must not be negative, got -1"),
+    ("run", {"threads": -1}, "run.threads must not be negative, got -1"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("section", "fields", "message"), WRONG)
+def test_what_cannot_work_is_refused_with_its_field(
+    section: str, fields: dict[str, Any], message: str
+) -> None:
+    config = Config()
+    with pytest.raises(ConfigError) as caught:
+        replace(config, **{section: replace(getattr(config, section), **fields)})
+    assert message in str(caught.value)
+    assert "\n" not in str(caught.value)
+
+
+def test_the_middle_discount_is_only_checked_where_it_is_used() -> None:
+    FamilyConfig(discounts="ngu", max_gamma=0.995)
+    FamilyConfig(arms=2, max_gamma=0.995)
+    FamilyConfig(arms=3, max_gamma=0.995, gammas=(0.99, 0.98, 0.97))
+    FamilyConfig(max_gamma=0.997)  # equal is allowed
+
+
+def test_the_h_mixture_needs_values_in_the_space_of_h() -> None:
+    assert LearnerConfig(mixture="h").transform == "h"
+    LearnerConfig(transform="identity")
+
+
+def test_a_configuration_cannot_be_changed() -> None:
+    with pytest.raises(FrozenInstanceError):
+        Config().env.name = "breakout"  # type: ignore[misc]
+
+
+def test_windows_and_blocks_by_hand() -> None:
+    sequence = SequenceConfig(trace=80, period=40, burn_in=40)
+    assert (sequence.window, sequence.blocks) == (120, 3)
+    assert (SequenceConfig().window, SequenceConfig().blocks) == (160, 2)
+
+
+def test_who_is_curious() -> None:
+    assert FamilyConfig().is_curious
+    assert not FamilyConfig(max_beta=0.0).is_curious
+    assert not FamilyConfig(arms=1).is_curious  # arm 0 has no intrinsic reward
+    assert FamilyConfig(arms=2, max_beta=0.0, betas=(0.0, 0.1)).is_curious
+    assert not FamilyConfig(arms=2, betas=(0.0, 0.0)).is_curious
+
+
+@pytest.mark.parametrize("scale", SCALES)
+@pytest.mark.parametrize("agent", PRESETS)
+def test_every_preset_at_every_scale_survives_json(agent: str, scale: str) -> None:
+    config = make_config(agent, scale)
+    assert from_dict(json.loads(json.dumps(to_dict(config)))) == config
+
+
+def test_lists_come_back_as_tuples() -> None:
+    family = FamilyConfig(arms=2, betas=(0.0, 0.2), gammas=(0.99, 0.9))
+    config = replace(Config(), family=family)
+    assert from_dict(json.loads(json.dumps(to_dict(config)))).family == family
+
+
+def test_fields_that_are_unknown_or_missing_are_errors() -> None:
+    values = to_dict(Config())
+    values["env"]["sped"] = 3
+    with pytest.raises(ConfigError, match="unknown config field env.sped"):
+        from_dict(values)
+    values = to_dict(Config())
+    del values["learner"]["batch"]
+    with pytest.raises(ConfigError, match="config field learner.batch is missing"):
+        from_dict(values)
+    values = to_dict(Config())
+    del values["replay"]
+    with pytest.raises(ConfigError, match="config field replay is missing"):
+        from_dict(values)
+    with pytest.raises(ConfigError, match="config field env must be a group"):
+        from_dict({**to_dict(Config()), "env": 3})
+
+
+@pytest.mark.parametrize("version", [0, 2, None, "1"])
+def test_another_version_is_an_error_that_says_what_to_do(version: object) -> None:
+    with pytest.raises(ConfigError, match="install the agent57 that wrote it"):
+        from_dict({**to_dict(Config()), "version": version})
+
+
+def test_values_are_checked_when_they_are_read() -> None:
+    values = to_dict(Config())
+    values["actor"]["lanes"] = 0
+    with pytest.raises(ConfigError, match="actor.lanes must be positive"):
+        from_dict(values)
+
+
+def test_sections_do_not_share_their_defaults() -> None:
+    first, second = Config(), Config()
+    assert first == second
+    assert first.controller != first.evaluator_controller
+    assert ControllerConfig() == first.controller
+    assert CuriosityConfig() == second.curiosity

@@ -1,0 +1,479 @@
+"""One update: the whole of it by definition, then each of the paper's promises by law."""
+
+import copy
+from dataclasses import replace
+
+import pytest
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from agent57.config import Config, ConfigError
+from agent57.envs.spec import EnvSpec
+from agent57.learner import Learner, NonFiniteUpdate
+from agent57.ops.family import betas, gammas
+from agent57.ops.td import td_errors
+from agent57.presets import PRESETS
+from agent57.types import Batch
+from tests.small import changed, make_learner, random_batch, same_tree, small_config
+
+CONFIG = small_config()
+LENGTHS = (8, 5, 1, 7)  # valid rows of the windows, where they differ
+
+
+def weights_of(learner: Learner, *prefixes: str) -> dict[str, Tensor]:
+    """A copy of the weights whose names begin with one of these."""
+    state = learner.networks.state_dict()
+    return {k: v.clone() for k, v in state.items() if k.startswith(prefixes or ("",))}
+
+
+EXTRINSIC, INTRINSIC = "value.nets.0.", "value.nets.1."
+NOVELTY = ("embedding.", "rnd.")
+
+
+def unroll(nets: nn.Module, batch: Batch, state: Tensor, rows: slice) -> tuple[Tensor, Tensor]:
+    return nets(
+        batch.observation[rows],
+        batch.previous_action[rows],
+        batch.previous_extrinsic[rows],
+        batch.previous_intrinsic[rows],
+        batch.arm,
+        state,
+    )
+
+
+def adam_step(module: nn.Module, loss: Tensor, config: Config, name: str) -> None:
+    """One first step of Adam on the clipped gradient, written out."""
+    learner = config.learner
+    parameters = list(module.parameters())
+    gradients = torch.autograd.grad(loss, parameters, retain_graph=True)
+    norm = torch.sqrt(sum((g**2).sum() for g in gradients))
+    scale = min(1.0, learner.clip_norm / (float(norm) + 1e-6))
+    is_novelty = name in ("inverse_dynamics", "rnd")
+    rate = learner.novelty_learning_rate if is_novelty else learner.learning_rate
+    for parameter, gradient in zip(parameters, gradients, strict=True):
+        g = gradient * scale
+        if name == "inverse_dynamics":
+            g = g + learner.inverse_l2 * parameter.detach()
+        # After one step the corrected moments are g and g^2.
+        parameter.data -= rate * g / (g.abs() + learner.adam_epsilon)
+
+
+@pytest.mark.parametrize("clip_norm", [40.0, 0.01])
+def test_an_update_by_definition(clip_norm: float) -> None:
+    config = changed(CONFIG, learner={"clip_norm": clip_norm, "inverse_l2": 0.1})
+    learner = make_learner(config)
+    batch = random_batch(config, LENGTHS)
+    expected = copy.deepcopy(learner.networks)
+    update = learner.update(batch)
+
+    online, _ = unroll(expected.value, batch, batch.state, slice(None))
+    beta = torch.from_numpy(betas(config.family)).float()[batch.arm]
+    gamma = torch.from_numpy(gammas(config.family)).float()[batch.arm]
+    rows = ("action", "action_prob", "extrinsic", "intrinsic", "discount", "mask")
+    td = td_errors(
+        online,
+        online.detach(),
+        **{name: getattr(batch, name) for name in rows},
+        beta=beta,
+        gamma=gamma,
+        loss=config.learner,
+        values="separate",
+    )
+    extrinsic, intrinsic = (0.5 * (td[v] ** 2 * batch.mask).sum(0).mean() for v in (0, 1))
+    assert expected.embedding is not None
+    assert expected.rnd is not None
+    before, after, action = [], [], []
+    for column, length in enumerate(LENGTHS):
+        for row in range(max(0, length - 5), length):
+            before.append(batch.observation[row, column])
+            after.append(batch.observation[row + 1, column])
+            action.append(batch.action[row, column])
+    logits = expected.embedding.action_logits(torch.stack(before), torch.stack(after))
+    inverse = F.cross_entropy(logits, torch.stack(action))
+    rnd = expected.rnd(torch.stack(after)).mean()
+
+    losses = {"extrinsic": extrinsic, "intrinsic": intrinsic, "inverse_dynamics": inverse}
+    for name, loss in {**losses, "rnd": rnd}.items():
+        assert update.metrics[f"loss/{name}"] == pytest.approx(loss.item(), rel=1e-5)
+        assert (update.metrics[f"gradient_norm/{name}"] > clip_norm) == bool(
+            update.metrics[f"clipped/{name}"]
+        )
+    size = (td[0] + beta * td[1]).detach().abs()
+    priority = [0.9 * size[:n, b].max() + 0.1 * size[:n, b].mean() for b, n in enumerate(LENGTHS)]
+    torch.testing.assert_close(update.priorities, torch.stack(priority))
+
+    adam_step(expected.value.nets[0], extrinsic, config, "extrinsic")
+    adam_step(expected.value.nets[1], intrinsic, config, "intrinsic")
+    adam_step(expected.embedding, inverse, config, "inverse_dynamics")
+    adam_step(expected.rnd.predictor, rnd, config, "rnd")
+    for name, weight in expected.state_dict().items():
+        torch.testing.assert_close(
+            learner.networks.state_dict()[name], weight, rtol=1e-4, atol=2e-6, msg=name
+        )
+
+
+@pytest.mark.parametrize(
+    ("reward", "own", "other"),
+    [("extrinsic", EXTRINSIC, INTRINSIC), ("intrinsic", INTRINSIC, EXTRINSIC)],
+)
+def test_each_network_learns_its_own_reward_by_law(reward: str, own: str, other: str) -> None:
+    # Even a gradient that is clipped in one network leaves the other as it was.
+    batch = random_batch(CONFIG, LENGTHS)
+    richer = replace(batch, **{reward: getattr(batch, reward) + 1000 * batch.mask})
+    learners = [make_learner(CONFIG) for _ in range(2)]
+    updates = [learner.update(b) for learner, b in zip(learners, (batch, richer), strict=True)]
+    names = {"extrinsic": "intrinsic", "intrinsic": "extrinsic"}
+    unchanged = f"loss/{names[reward]}"
+    assert updates[0].metrics[unchanged] == updates[1].metrics[unchanged]
+    assert updates[0].metrics[f"loss/{reward}"] != updates[1].metrics[f"loss/{reward}"]
+    assert updates[1].metrics[f"clipped/{reward}"] == 1
+    assert same_tree(weights_of(learners[0], other), weights_of(learners[1], other))
+    assert same_tree(weights_of(learners[0], *NOVELTY), weights_of(learners[1], *NOVELTY))
+    assert not same_tree(weights_of(learners[0], own), weights_of(learners[1], own))
+
+
+def test_a_joint_network_learns_the_sum_of_rewards_by_law() -> None:
+    config = small_config("ngu")
+    batch = random_batch(config)
+    beta = torch.from_numpy(betas(config.family)).float()[batch.arm]
+    moved = replace(
+        batch, extrinsic=batch.extrinsic + 2 * beta, intrinsic=batch.intrinsic - 2
+    )  # the same r^e + beta_j r^i
+    metrics = [make_learner(config).update(b).metrics for b in (batch, moved)]
+    assert metrics[0]["loss/joint"] == pytest.approx(metrics[1]["loss/joint"], rel=1e-5)
+
+
+def test_padding_changes_nothing_by_law() -> None:
+    batch = random_batch(CONFIG, LENGTHS)
+    rubbish = random_batch(CONFIG, (8, 8, 8, 8), seed=1)
+    beyond = torch.arange(9)[:, None] > torch.tensor(LENGTHS)  # the bootstrap row stays
+    spoilt = replace(
+        batch,
+        observation=torch.where(beyond[..., None], rubbish.observation, batch.observation),
+        **{
+            name: torch.where(beyond, getattr(rubbish, name), getattr(batch, name))
+            for name in ("previous_action", "previous_extrinsic", "previous_intrinsic")
+        },
+        **{
+            name: torch.where(batch.mask, getattr(batch, name), getattr(rubbish, name))
+            for name in ("action", "action_prob", "extrinsic", "intrinsic", "discount")
+        },
+    )
+    learners = [make_learner(CONFIG) for _ in range(2)]
+    updates = [learner.update(b) for learner, b in zip(learners, (batch, spoilt), strict=True)]
+    torch.testing.assert_close(updates[0].priorities, updates[1].priorities)
+    for name, value in updates[0].metrics.items():
+        if not name.startswith("value/"):  # a mean over all rows, only to be looked at
+            assert updates[1].metrics[name] == pytest.approx(value, rel=1e-5), name
+    for name, weight in weights_of(learners[0]).items():
+        torch.testing.assert_close(weight, weights_of(learners[1])[name], rtol=1e-5, atol=1e-6)
+
+
+def test_padding_equals_a_shorter_window_by_law() -> None:
+    batch = random_batch(CONFIG, (5, 3, 1, 5))
+    cut = {}
+    for name in Batch.__dataclass_fields__:
+        value = getattr(batch, name)
+        is_row = name not in ("arm", "start", "state", "key", "probability")
+        cut[name] = value[: len(value) - 3] if is_row else value
+    updates = [make_learner(CONFIG).update(b) for b in (batch, Batch(**cut))]
+    torch.testing.assert_close(updates[0].priorities, updates[1].priorities)
+    for name in ("extrinsic", "intrinsic", "inverse_dynamics", "rnd"):
+        losses = [update.metrics[f"loss/{name}"] for update in updates]
+        assert losses[0] == pytest.approx(losses[1], rel=1e-5)
+
+
+def test_the_loss_is_a_sum_over_time_or_a_mean_by_hand() -> None:
+    # The same window four times: the mean over windows is the window's own.
+    losses = {}
+    for reduction in ("sum", "mean"):
+        config = changed(CONFIG, learner={"reduction": reduction})
+        losses[reduction] = make_learner(config).update(random_batch(config, (5,))).metrics
+    ratio = losses["sum"]["loss/extrinsic"] / losses["mean"]["loss/extrinsic"]
+    assert ratio == pytest.approx(5)
+
+
+def test_importance_weights_scale_the_loss_of_their_window_only_if_asked() -> None:
+    plain, corrected = CONFIG, changed(CONFIG, replay={"importance_exponent": 0.6})
+    batch = random_batch(CONFIG)
+    likely = replace(batch, probability=torch.tensor([0.1, 0.1, 0.1, 0.9], dtype=torch.float64))
+    even = replace(batch, probability=torch.full((4,), 0.25, dtype=torch.float64))
+
+    def loss(config: Config, b: Batch) -> float:
+        return make_learner(config).update(b).metrics["loss/extrinsic"]
+
+    assert loss(plain, likely) == loss(plain, even) == loss(corrected, even)
+    assert loss(corrected, likely) < loss(corrected, even)
+
+
+def change_rows(batch: Batch, rows: list[tuple[int, int]]) -> Batch:
+    """Other observations and actions in these (row, column) places."""
+    observation, action = batch.observation.clone(), batch.action.clone()
+    for row, column in rows:
+        observation[row, column] += 1.0
+        if row < len(action):
+            action[row, column] = (action[row, column] + 1) % 3
+    return replace(batch, observation=observation, action=action)
+
+
+def test_only_the_last_five_valid_steps_train_the_novelty_networks_by_law() -> None:
+    batch = random_batch(CONFIG, LENGTHS)
+    # Steps length-5 ... length-1 and the observations around them; everything else may change.
+    early = [(row, column) for column, n in enumerate(LENGTHS) for row in range(n - 5)]
+    beyond = [(row, column) for column, n in enumerate(LENGTHS) for row in range(n + 1, 9)]
+    learners = [make_learner(CONFIG) for _ in range(2)]
+    learners[0].update(batch)
+    learners[1].update(change_rows(batch, early + beyond))
+    assert same_tree(weights_of(learners[0], *NOVELTY), weights_of(learners[1], *NOVELTY))
+    assert not same_tree(weights_of(learners[0], EXTRINSIC), weights_of(learners[1], EXTRINSIC))
+
+
+@pytest.mark.parametrize("place", [(3, 0), (7, 0), (8, 0), (4, 1), (5, 1), (1, 2), (7, 3)])
+def test_every_one_of_the_last_five_steps_does(place: tuple[int, int]) -> None:
+    batch = random_batch(CONFIG, LENGTHS)
+    learners = [make_learner(CONFIG) for _ in range(2)]
+    learners[0].update(batch)
+    learners[1].update(change_rows(batch, [place]))
+    embeddings = [weights_of(learner, "embedding.") for learner in learners]
+    assert not same_tree(*embeddings)
+
+
+def test_regression_inverse_dynamics_of_the_action_that_led_into_the_first_state() -> None:
+    # srl trains on the previous action: here it must not matter at all.
+    batch = random_batch(CONFIG)
+    other = replace(batch, previous_action=(batch.previous_action + 1) % 3)
+    learners = [make_learner(CONFIG) for _ in range(2)]
+    for learner, each in zip(learners, (batch, other), strict=True):
+        learner.update(each)
+    assert same_tree(weights_of(learners[0], *NOVELTY), weights_of(learners[1], *NOVELTY))
+
+
+def test_regression_networks_that_are_never_trained() -> None:
+    # YHL04: no backward; yuta0821: the classifier is not in the optimiser. Every weight must move,
+    # but for the frozen random network.
+    learner = make_learner(CONFIG)
+    before = weights_of(learner)
+    for seed in range(3):
+        learner.update(random_batch(CONFIG, seed=seed))
+    for name, weight in weights_of(learner).items():
+        assert torch.equal(weight, before[name]) == name.startswith("rnd.target."), name
+
+
+def test_inverse_dynamics_and_rnd_improve() -> None:
+    learner = make_learner(changed(CONFIG, learner={"novelty_learning_rate": 1e-2}))
+    batch = random_batch(CONFIG)
+    metrics = [learner.update(batch).metrics for _ in range(60)]
+    for name in ("inverse_dynamics", "rnd"):
+        assert metrics[-1][f"loss/{name}"] < 0.5 * metrics[0][f"loss/{name}"]
+
+
+def test_the_target_is_copied_every_target_period() -> None:
+    learner = make_learner(changed(CONFIG, learner={"target_period": 3}))
+
+    def target_is_online() -> bool:
+        return same_tree(
+            dict(learner.state_dict()["target"]), dict(learner.networks.value.state_dict())
+        )
+
+    assert target_is_online()
+    for update in range(1, 8):
+        learner.update(random_batch(CONFIG, seed=update))
+        assert target_is_online() == (update % 3 == 0)
+
+
+def test_targets_come_from_the_target_network_and_priorities_from_online_errors() -> None:
+    # With the online network changed and the target kept, an update must use both.
+    learner = make_learner(CONFIG)
+    batch = random_batch(CONFIG)
+    stale = copy.deepcopy(learner.networks.value)
+    with torch.no_grad():
+        for parameter in learner.networks.value.parameters():
+            parameter.add_(0.05 * torch.randn_like(parameter))
+    online, _ = unroll(learner.networks.value, batch, batch.state, slice(None))
+    target, _ = unroll(stale, batch, batch.state, slice(None))
+    beta = torch.from_numpy(betas(CONFIG.family)).float()[batch.arm]
+    gamma = torch.from_numpy(gammas(CONFIG.family)).float()[batch.arm]
+    rows = ("action", "action_prob", "extrinsic", "intrinsic", "discount", "mask")
+    td = td_errors(
+        online.detach(),
+        target.detach(),
+        **{name: getattr(batch, name) for name in rows},
+        beta=beta,
+        gamma=gamma,
+        loss=CONFIG.learner,
+        values="separate",
+    )
+    size = (td[0] + beta * td[1]).abs()
+    expected = 0.9 * size.amax(0) + 0.1 * size.mean(0)
+    torch.testing.assert_close(learner.update(batch).priorities, expected)
+
+
+def test_regression_discount_and_mixture_are_of_the_arm_that_played() -> None:
+    # DRLearner trains arms with other discounts and betas than they act with.
+    batch = random_batch(CONFIG)
+    for arm in range(4):
+        same_arm = replace(batch, arm=torch.full((4,), arm))
+        fixed = changed(
+            CONFIG,
+            family={
+                "betas": (0.0, *[float(betas(CONFIG.family)[arm])] * 3),
+                "gammas": (float(gammas(CONFIG.family)[arm]),) * 4,
+            },
+        )
+        updates = [make_learner(config).update(same_arm) for config in (CONFIG, fixed)]
+        torch.testing.assert_close(updates[0].priorities, updates[1].priorities)
+
+
+BURN_IN = small_config("r2d2")  # four rows of burn-in, four of trace
+
+
+def test_burn_in_rows_enter_neither_loss_nor_priority_by_law() -> None:
+    batch = random_batch(BURN_IN, starts=(4, 8, 4, 4))
+    richer = replace(batch, extrinsic=batch.extrinsic.clone())
+    richer.extrinsic[:4] += 10
+    updates = [make_learner(BURN_IN).update(b) for b in (batch, richer)]
+    assert updates[0].metrics["loss/joint"] == updates[1].metrics["loss/joint"]
+    assert torch.equal(updates[0].priorities, updates[1].priorities)
+
+
+def test_at_the_start_of_an_episode_there_is_nothing_to_burn_in() -> None:
+    batch = random_batch(BURN_IN, starts=(0, 4, 4, 4))
+    richer = replace(batch, extrinsic=batch.extrinsic.clone())
+    richer.extrinsic[:4] += 10
+    updates = [make_learner(BURN_IN).update(b) for b in (batch, richer)]
+    changed_windows = updates[0].priorities != updates[1].priorities
+    assert changed_windows.tolist() == [True, False, False, False]
+
+
+def test_regression_gradient_through_the_burn_in() -> None:
+    # Acme lets it through. The gradient must be that of a trace whose first state is a constant.
+    learner = make_learner(BURN_IN)
+    batch = random_batch(BURN_IN)
+    networks = copy.deepcopy(learner.networks)
+    norms = {}
+    for cut in (True, False):
+        networks.zero_grad()
+        first, state = unroll(networks.value, batch, batch.state, slice(0, 4))
+        if cut:
+            first, state = first.detach(), state.detach()
+        second, _ = unroll(networks.value, batch, state, slice(4, None))
+        online = torch.cat([first, second], dim=1)
+        rows = ("action", "action_prob", "extrinsic", "intrinsic", "discount", "mask")
+        td = td_errors(
+            online,
+            online.detach(),
+            **{name: getattr(batch, name) for name in rows},
+            beta=torch.zeros(4),
+            gamma=torch.from_numpy(gammas(BURN_IN.family)).float()[batch.arm],
+            loss=BURN_IN.learner,
+            values="joint",
+        )
+        weight = (batch.probability**-0.6).float()
+        loss = (0.5 * (td[0][4:] ** 2).sum(0) * weight / weight.max()).mean()
+        loss.backward()
+        gradients = [p.grad.square().sum() for p in networks.value.parameters()]
+        norms[cut] = float(torch.stack(gradients).sum().sqrt())
+    norm = learner.update(batch).metrics["gradient_norm/joint"]
+    assert norm == pytest.approx(norms[True], rel=1e-4)
+    assert norm != pytest.approx(norms[False], rel=1e-4)
+
+
+@pytest.mark.parametrize("name", ["extrinsic", "intrinsic", "observation"])
+@pytest.mark.parametrize("value", [float("nan"), float("inf")])
+def test_an_update_that_is_not_finite_changes_nothing(name: str, value: float) -> None:
+    learner = make_learner(CONFIG)
+    learner.update(random_batch(CONFIG))
+    before = copy.deepcopy(learner.state_dict())
+    batch = random_batch(CONFIG, seed=1)
+    getattr(batch, name)[6, 1] = value
+    with pytest.raises(NonFiniteUpdate, match="is not finite") as caught:
+        learner.update(batch)
+    assert caught.value.batch is not None
+    assert same_tree(before["networks"], learner.state_dict()["networks"])
+    assert same_tree(before["optimisers"], learner.state_dict()["optimisers"])
+    assert learner.num_updates == 1
+    learner.update(random_batch(CONFIG, seed=2))  # and the next one is made as if nothing was
+
+
+def test_the_culprit_is_named() -> None:
+    batch = random_batch(CONFIG)
+    batch.intrinsic[6, 1] = float("nan")
+    with pytest.raises(NonFiniteUpdate, match="loss/intrinsic"):
+        make_learner(CONFIG).update(batch)
+
+
+def test_continues_exactly_from_its_saved_state() -> None:
+    config = changed(CONFIG, learner={"target_period": 3})
+    learner, other = make_learner(config), make_learner(changed(config, run={"seed": 9}))
+    for seed in range(4):
+        learner.update(random_batch(config, seed=seed))
+    other.load_state_dict(copy.deepcopy(learner.state_dict()))
+    for seed in range(4, 8):
+        updates = [each.update(random_batch(config, seed=seed)) for each in (learner, other)]
+        assert updates[0].metrics == updates[1].metrics
+        assert torch.equal(updates[0].priorities, updates[1].priorities)
+    assert same_tree(learner.state_dict(), other.state_dict())
+
+
+def test_published_weights_carry_the_number_of_updates() -> None:
+    learner = make_learner(CONFIG)
+    assert learner.weights()[1] == 0
+    learner.update(random_batch(CONFIG))
+    weights, version = learner.weights()
+    assert version == 1
+    assert same_tree(dict(weights), dict(learner.networks.state_dict()))
+
+
+@pytest.mark.parametrize("agent", PRESETS)
+def test_every_system_of_the_paper_makes_an_update(agent: str) -> None:
+    config = small_config(agent)
+    learner = make_learner(config)
+    update = learner.update(random_batch(config, starts=(0, 4, 4, 8)))
+    assert update.priorities.shape == (4,)
+    assert (update.priorities > 0).all()
+    losses = {name for name in update.metrics if name.startswith("loss/")}
+    values = {"loss/joint"} if config.network.values == "joint" else {
+        "loss/extrinsic", "loss/intrinsic"
+    }  # fmt: skip
+    novelty = {"loss/inverse_dynamics", "loss/rnd"} if config.family.is_curious else set()
+    assert losses == values | novelty
+
+
+@pytest.mark.parametrize(("kind", "shape"), [("pixels", (1, 36, 36)), ("grid", (2, 5, 5))])
+def test_pixels_and_grids_are_learned_from(kind: str, shape: tuple[int, ...]) -> None:
+    spec = EnvSpec(
+        name="pictures",
+        kind=kind,  # type: ignore[arg-type]
+        observation_shape=shape,
+        observation_dtype="uint8",
+        num_actions=3,
+        frames_per_step=1,
+        max_value=3,
+    )
+    learner = make_learner(CONFIG, spec)
+    update = learner.update(random_batch(CONFIG, LENGTHS, spec=spec))
+    assert update.metrics["loss/extrinsic"] > 0
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"learner": {"transform": "identity"}},
+        {"network": {"core": "none"}},
+        {"network": {"reward_input": "squash"}},
+        {"learner": {"loss": "n_step", "n_step": 3}},
+    ],
+)
+def test_every_choice_makes_an_update_that_differs(changes: dict) -> None:
+    config = changed(CONFIG, **changes)
+    plain = make_learner(CONFIG).update(random_batch(CONFIG)).metrics
+    metrics = make_learner(config).update(random_batch(config)).metrics
+    assert metrics["loss/extrinsic"] != plain["loss/extrinsic"]
+    assert metrics["loss/intrinsic"] > 0
+
+
+def test_half_precision_on_a_cpu_is_refused() -> None:
+    # Its LSTM does not exist there: the first update would raise from deep inside torch.
+    with pytest.raises(ConfigError, match="learner.precision bfloat16 needs a GPU"):
+        make_learner(changed(CONFIG, learner={"precision": "bfloat16"}))

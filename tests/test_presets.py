@@ -1,0 +1,68 @@
+"""Presets and scales as a way to make configurations. Their values: tests/paper/test_presets.py."""
+
+import pytest
+
+from agent57.config import Config, ConfigError
+from agent57.presets import DEFAULT_FRAMES, PRESETS, SCALES, difference, flatten, make_config
+
+SIZES = {  # what a scale may change; everything else is the algorithm's
+    "family.arms", "network.channels", "network.grid_channels", "network.features",
+    "network.state", "network.head", "network.embedding", "network.inverse_head", "network.rnd",
+    "sequence.trace", "sequence.period", "sequence.burn_in", "replay.capacity",
+    "replay.min_windows", "replay.samples_per_insert", "learner.batch", "learner.learning_rate",
+    "learner.target_period", "learner.compile", "learner.novelty_learning_rate", "actor.lanes",
+    "actor.pull_period", "curiosity.memory", "curiosity.warmup_steps", "run.log_frames",
+    "run.agent", "run.scale", "run.frames", "evaluator.lanes",
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("scale", SCALES)
+@pytest.mark.parametrize("agent", PRESETS)
+def test_a_scale_changes_sizes_and_nothing_else(agent: str, scale: str) -> None:
+    changed = difference(make_config(agent, scale), PRESETS[agent])
+    assert set(changed) <= SIZES
+
+
+@pytest.mark.parametrize("agent", PRESETS)
+def test_the_scale_of_the_paper_changes_nothing(agent: str) -> None:
+    changed = difference(make_config(agent, "paper"), PRESETS[agent])
+    assert set(changed) <= {"run.agent"}
+
+
+@pytest.mark.parametrize("scale", ["laptop", "tiny"])
+def test_windows_keep_their_shape_at_every_scale(scale: str) -> None:
+    for agent, preset in PRESETS.items():
+        sequence = make_config(agent, scale).sequence
+        assert sequence.blocks == preset.sequence.blocks
+        ratio = preset.sequence.trace / sequence.trace
+        assert sequence.burn_in == preset.sequence.burn_in / ratio
+
+
+def test_one_arm_stays_one_arm() -> None:
+    assert make_config("r2d2", "tiny").family.arms == 1
+    assert make_config("agent57", "tiny").family.arms == 4
+
+
+def test_a_configuration_says_where_it_comes_from() -> None:
+    run = make_config("ngu", "tiny").run
+    assert (run.agent, run.scale, run.frames) == ("ngu", "tiny", DEFAULT_FRAMES["tiny"])
+
+
+@pytest.mark.parametrize(("agent", "scale"), [("agnet57", "tiny"), ("agent57", "big")])
+def test_unknown_names_are_answered_with_the_known_ones(agent: str, scale: str) -> None:
+    with pytest.raises(ConfigError, match="is not one of"):
+        make_config(agent, scale)
+
+
+def test_flattening_names_every_field() -> None:
+    flat = flatten(Config())
+    assert flat["family.arms"] == 32
+    assert flat["evaluator_controller.window"] == 3600
+    assert len(flat) > 80
+
+
+def test_difference_by_hand() -> None:
+    assert difference(PRESETS["agent57-h-mixture"], PRESETS["agent57"]) == {
+        "learner.mixture": ("h", "identity")
+    }
+    assert difference(Config(), Config()) == {}
