@@ -14,8 +14,10 @@ $(VENV)/.ready: pyproject.toml
 
 setup: $(VENV)/.ready
 
+# A run that is there already is continued.
 train: setup
-	$(BIN)/agent57 train --env $(GAME) --scale laptop --out runs/$(GAME) $(ARGS)
+	@if [ -f runs/$(GAME)/config.json ]; then $(BIN)/agent57 resume runs/$(GAME) $(ARGS); \
+	else $(BIN)/agent57 train --env $(GAME) --scale laptop --out runs/$(GAME) $(ARGS); fi
 
 lint: setup
 	$(BIN)/ruff format --check .
