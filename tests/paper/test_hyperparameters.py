@@ -1,0 +1,120 @@
+"""The paper's tables, row by row, against the defaults; and the sizes of its networks."""
+
+import re
+from typing import Any
+
+import pytest
+import torch
+
+from agent57.config import Config
+from agent57.nets.networks import Networks
+from agent57.ops.squash import squash
+from agent57.presets import flatten
+
+# Row of the hyperparameter table, its value, the field that holds it.
+TABLE: list[tuple[str, Any, str]] = [
+    ("Number of mixtures N", 32, "family.arms"),
+    ("Learning rate (R2D2)", 0.0001, "learner.learning_rate"),
+    ("Learning rate (RND and Action prediction)", 0.0005, "learner.novelty_learning_rate"),
+    ("Adam epsilon", 0.0001, "learner.adam_epsilon"),
+    ("Adam beta1", 0.9, "learner.adam_beta1"),
+    ("Adam beta2", 0.999, "learner.adam_beta2"),
+    ("Adam clip norm", 40, "learner.clip_norm"),
+    ("Batch size", 64, "learner.batch"),
+    ("Trace length", 160, "sequence.trace"),
+    ("Replay period", 80, "sequence.period"),
+    ("Retrace lambda", 0.95, "learner.trace_decay"),
+    ("R2D2 reward transformation: 0.001 x", 0.001, "learner.squash_epsilon"),
+    ("Episodic memory capacity", 30_000, "curiosity.memory"),
+    ("Intrinsic reward scale beta", 0.3, "family.max_beta"),
+    ("Kernel epsilon", 0.0001, "curiosity.kernel_epsilon"),
+    ("Kernel num. neighbors used", 10, "curiosity.neighbours"),
+    ("Replay capacity", 5e6, "replay.capacity"),
+    ("Replay priority exponent", 0.9, "replay.priority_exponent"),
+    ("Importance sampling exponent", 0.0, "replay.importance_exponent"),
+    ("Minimum sequences to start replay", 6250, "replay.min_windows"),
+    ("Actor update period", 100, "actor.pull_period"),
+    ("Target Q-network update period", 1500, "learner.target_period"),
+    ("Action prediction network L2 weight", 0.00001, "learner.inverse_l2"),
+    ("RND clipping factor L", 5, "curiosity.max_modulation"),
+    ("Evaluation epsilon", 0.01, "evaluator.epsilon"),
+    ("Target epsilon", 0.01, "learner.target_epsilon"),
+    ("Bandit UCB beta", 1, "controller.bonus"),
+    ("Bandit epsilon", 0.5, "controller.epsilon"),
+]
+# Said in the text, in another table, or by the papers it builds on.
+TEXT: list[tuple[str, Any, str]] = [
+    ("section 4: tau = 160", 160, "controller.window"),
+    ("section 4: the evaluator's tau", 3600, "evaluator_controller.window"),
+    ("section 4: the evaluator's epsilon", 0.01, "evaluator_controller.epsilon"),
+    ("UCB beta of the evaluator", 1, "evaluator_controller.bonus"),
+    ("gamma_0", 0.9999, "family.max_gamma"),
+    ("gamma_1", 0.997, "family.middle_gamma"),
+    ("gamma_2", 0.99, "family.min_gamma"),
+    ("number of actors L", 256, "actor.lanes"),
+    ("epsilon of epsilon_l", 0.4, "actor.epsilon"),
+    ("alpha of epsilon_l", 8, "actor.epsilon_alpha"),
+    ("the evaluator alternates every 5 episodes", 5, "evaluator.phase_episodes"),
+    ("eta of the priorities (R2D2)", 0.9, "replay.priority_mix"),
+    ("NGU: last 5 steps train f and RND", 5, "learner.novelty_steps"),
+    ("NGU table 6: cluster distance", 0.008, "curiosity.cluster_distance"),
+    ("NGU table 6: pseudo-counts constant", 0.001, "curiosity.pseudo_count"),
+    ("NGU table 6: maximum similarity", 8, "curiosity.max_similarity"),
+    ("NGU: controllable states", 32, "network.embedding"),
+    ("pre-processing: 30 minutes at 60 Hz", 30 * 60 * 60, "env.max_episode_frames"),
+    ("pre-processing: action repeats", 4, "env.frame_skip"),
+    ("pre-processing: no-ops", 30, "env.noop_max"),
+    ("pre-processing: sticky actions", 0.0, "env.sticky_actions"),
+    ("standard preprocessing: 84 x 84", 84, "env.frame_size"),
+    ("loss: transformed Retrace", "retrace", "learner.loss"),
+    ("section 3.1: the simple mixture", "identity", "learner.mixture"),
+    ("separate networks", "separate", "network.values"),
+    ("samples per insert (spec 35)", 1.54, "replay.samples_per_insert"),
+    ("no burn-in (spec 18)", 0, "sequence.burn_in"),
+    ("previous rewards enter raw (spec 39)", "raw", "network.reward_input"),
+]
+
+
+@pytest.mark.parametrize(("row", "value", "field"), TABLE + TEXT)
+def test_the_defaults_are_the_papers(row: str, value: object, field: str) -> None:
+    assert flatten(Config())[field] == value, row
+
+
+def test_rows_of_the_table_that_are_no_field() -> None:
+    # "Bandit window size 90" contradicts the text and the search range: spec 6.
+    assert Config().controller.window != 90
+    # "Discount r^i 0.99, r^e 0.997" are left over from NGU: one gamma_j serves both, spec 9.
+    assert not any(re.search("discount_[ei]", name) for name in flatten(Config()))
+    # "Embeddings target update period: once/episode" is behaviour: tests/test_player.py.
+    # "Embeddings memory mode: ring buffer" is behaviour: tests/curiosity/test_episodic.py.
+
+
+def test_the_reward_transformation_is_the_printed_one() -> None:
+    x = torch.linspace(-50, 50, 101, dtype=torch.float64)
+    expected = x.sign() * ((x.abs() + 1).sqrt() - 1) + 0.001 * x
+    torch.testing.assert_close(squash(x, Config().learner.squash_epsilon), expected)
+
+
+def count(module: torch.nn.Module) -> int:
+    return sum(p.numel() for p in module.parameters())
+
+
+def test_the_sizes_of_the_networks() -> None:
+    # For 18 actions and one 84 x 84 frame; layer sizes of spec 44.
+    config = Config()
+    networks = Networks(
+        config.network, "pixels", (1, 84, 84), 255, 18, config.family.arms, config.family.is_curious
+    )
+    extrinsic, intrinsic = networks.value.nets
+    assert count(extrinsic) == count(intrinsic) == 4_420_787
+    assert count(extrinsic.trunk) == 71_840
+    assert count(extrinsic.dense) == 1_606_144
+    assert extrinsic.core.input_size == 512 + 18 + 2 + 32
+    assert count(extrinsic.core) == 2_207_744
+    assert count(extrinsic.advantage) + count(extrinsic.value) == 535_059
+    embedding, rnd = networks.embedding, networks.rnd
+    assert embedding is not None
+    assert rnd is not None
+    assert count(embedding.trunk) + count(embedding.project) == 172_224
+    assert count(embedding.inverse) == 10_642
+    assert count(rnd.predictor) == count(rnd.target) == 473_376
