@@ -78,6 +78,7 @@ class Learner:
             betas=(config.adam_beta1, config.adam_beta2),
             eps=config.adam_epsilon,
             weight_decay=config.inverse_l2 if name == "inverse_dynamics" else 0.0,
+            fused=True,
         )
 
     def weights(self) -> tuple[Weights, int]:

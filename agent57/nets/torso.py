@@ -55,15 +55,15 @@ class Trunk(nn.Module):
         if kind == "pixels":
             geometry = ((8, 4), (4, 2), (3, 1))  # DQN: kernel, stride
             for size, (kernel, stride) in zip(channels, geometry, strict=True):
-                layers += [nn.Conv2d(planes, size, kernel, stride), nn.ReLU()]
+                layers += [nn.Conv2d(planes, size, kernel, stride), nn.ReLU(inplace=True)]
                 planes = size
         elif kind == "grid":
             for index, size in enumerate(grid_channels):
                 stride = 1 if index == 0 else 2  # every cell is seen before any is merged
-                layers += [nn.Conv2d(planes, size, 3, stride, padding=1), nn.ReLU()]
+                layers += [nn.Conv2d(planes, size, 3, stride, padding=1), nn.ReLU(inplace=True)]
                 planes = size
         else:
-            layers = [nn.Linear(planes, features), nn.ReLU()]
+            layers = [nn.Linear(planes, features), nn.ReLU(inplace=True)]
         self.layers = nn.Sequential(*layers, nn.Flatten())
         with torch.no_grad():
             self.num_features = math.prod(self.layers(torch.zeros(1, *prepared_shape)).shape[1:])

@@ -31,16 +31,18 @@ class ValueNet(nn.Module):
     ) -> None:
         super().__init__()
         self.trunk = trunk
-        self.dense = nn.Sequential(nn.Linear(trunk.num_features, features), nn.ReLU())
+        self.dense = nn.Sequential(nn.Linear(trunk.num_features, features), nn.ReLU(inplace=True))
         self.core = (
             nn.LSTM(features + num_inputs, state)
             if core == "lstm"
-            else nn.Sequential(nn.Linear(features + num_inputs, state), nn.ReLU())
+            else nn.Sequential(nn.Linear(features + num_inputs, state), nn.ReLU(inplace=True))
         )
         self.advantage = nn.Sequential(
-            nn.Linear(state, head), nn.ReLU(), nn.Linear(head, num_actions)
+            nn.Linear(state, head), nn.ReLU(inplace=True), nn.Linear(head, num_actions)
         )
-        self.value = nn.Sequential(nn.Linear(state, head), nn.ReLU(), nn.Linear(head, 1))
+        self.value = nn.Sequential(
+            nn.Linear(state, head), nn.ReLU(inplace=True), nn.Linear(head, 1)
+        )
 
     def forward(
         self,
@@ -52,11 +54,14 @@ class ValueNet(nn.Module):
         features = self.dense(self.trunk(prepared.flatten(0, 1)))
         features = features.unflatten(0, prepared.shape[:2])
         core_input = torch.cat([features, inputs], dim=-1)
-        if isinstance(self.core, nn.LSTM):
+        if not isinstance(self.core, nn.LSTM):
+            hidden = self.core(core_input)
+        elif len(core_input) == 1:  # acting: nn.LSTM would repack its weights for a single row
+            h, c = torch.lstm_cell(core_input[0], list(state), *self.core.all_weights[0])
+            hidden, state = h[None], torch.stack([h, c])
+        else:
             hidden, (h, c) = self.core(core_input, (state[:1].contiguous(), state[1:].contiguous()))
             state = torch.cat([h, c])
-        else:
-            hidden = self.core(core_input)
         advantage = self.advantage(hidden)
         q = self.value(hidden) + advantage - advantage.mean(-1, keepdim=True)
         return q, state
