@@ -161,7 +161,7 @@ class NetworkConfig:
     values: Literal["separate", "joint"] = "separate"  # Q^e and Q^i, or one Q of r^e + beta_j r^i
     core: Literal["lstm", "none"] = "lstm"
     channels: tuple[int, ...] = (32, 64, 64)  # of the pixel torso: 8x8/4, 4x4/2, 3x3/1 (DQN)
-    grid_channels: tuple[int, ...] = (16, 32)  # of the torso for small grids: 3x3 (NGU table 7)
+    grid_channels: tuple[int, ...] = (16, 32)  # of 3x3 layers on small grids (NGU table 7)
     features: int = 512  # width of the layer between torso and core
     state: int = 512  # units of the LSTM
     head: int = 512  # hidden units of the advantage and of the value head
@@ -177,7 +177,7 @@ class NetworkConfig:
         for name in ("channels", "grid_channels"):
             sizes = getattr(self, name)
             require(
-                len(sizes) > 0 and all(size > 0 for size in sizes),
+                all(size > 0 for size in sizes),
                 f"network.{name} must be positive sizes, got {sizes}",
             )
         require(len(self.channels) == 3, f"network.channels must be three, got {self.channels}")

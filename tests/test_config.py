@@ -48,7 +48,7 @@ WRONG = [
     ("network", {"state": 0}, "network.state must be positive, got 0"),
     ("network", {"channels": (32, 64)}, "network.channels must be three"),
     ("network", {"channels": (32, 0, 64)}, "network.channels must be positive sizes"),
-    ("network", {"grid_channels": ()}, "network.grid_channels must be positive sizes"),
+    ("network", {"grid_channels": (0,)}, "network.grid_channels must be positive sizes"),
     ("sequence", {"trace": 0}, "sequence.trace must be positive, got 0"),
     ("sequence", {"trace": 100}, "must be a multiple of sequence.period (80), got 100"),
     ("sequence", {"burn_in": -80}, "sequence.burn_in must not be negative"),
