@@ -117,4 +117,5 @@ class Evaluator:
         self.mean_return = state["mean_return"]
         dropped &= ~self._needs_begin
         self._needs_begin = self._needs_begin | dropped
+        self._num_begun -= int(dropped.sum())  # they are to be played after all
         return dropped

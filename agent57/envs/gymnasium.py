@@ -5,6 +5,8 @@ layout: images as planes, everything else as a vector.
 import difflib
 import functools
 import importlib
+import multiprocessing
+import signal
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any, Literal, cast
@@ -149,6 +151,8 @@ class _Lane(gymnasium.Wrapper):
     """One environment as its player sees it; what it raises says which lane it was."""
 
     def __init__(self, name: str, lane: int, render_mode: str | None) -> None:
+        if multiprocessing.parent_process() is not None:
+            signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the player to answer
         env = _make(name, render_mode)
         super().__init__(env)
         actions = cast(spaces.Discrete, env.action_space)

@@ -1,22 +1,19 @@
 """Checkpoints that a crash cannot harm: state, replay blocks and a manifest that commits both.
 
     checkpoints/
-      000000012345.json          the manifest, named by updates; written last, atomically
-      000000012345.state         tensors and plain containers, read with weights_only
-      blocks-000000012345.bin    the replay blocks that were new at that checkpoint
+      000000000012.json      the manifest, written last, atomically; numbers only ever rise
+      000000000012.state     tensors and plain containers, read with weights_only
+      000000000012.blocks    the replay blocks that were new at that checkpoint
 
-A checkpoint is what its manifest names, each file with its size and SHA-256. Blocks are written
-once and shared by later manifests, so a checkpoint of a full replay costs only what is new. Files
-no manifest names are leftovers of an interrupted write and are removed by the next one.
+A checkpoint is what its manifest names. Blocks are written once and shared by later manifests, so a
+checkpoint of a full replay costs only what is new. Files that no manifest names are leftovers of an
+interrupted write and are removed by the next one.
 """
 
-import hashlib
 import io
-import json
-import os
 import struct
 import threading
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
@@ -24,10 +21,21 @@ from typing import Any, Protocol
 import torch
 
 from agent57.config import ConfigError
-from agent57.records.folder import sync_folder, write_atomic
+from agent57.records.manifest import (
+    DamagedCheckpoint,
+    Entry,
+    Manifest,
+    files_of,
+    read_manifest,
+    read_state,
+    verify,
+    write_file,
+    write_manifest,
+)
 
-FORMAT = 1
 _RECORD = struct.Struct("<qQ")  # block id, bytes of the message that follows
+_DIGITS = 12  # that every file's name begins with
+_READ_ATTEMPTS = 3  # of a reader whose checkpoint a running training may remove meanwhile
 
 
 class Block(Protocol):
@@ -36,10 +44,6 @@ class Block(Protocol):
     def to_bytes(self) -> bytes:
         """Everything in one message."""
         ...
-
-
-class DamagedCheckpoint(Exception):
-    """A file that is not what was written; the text names it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -53,110 +57,159 @@ class Checkpoint:
 
 
 class CheckpointStore:
-    """Writes checkpoints in the background, the last `keep` of them kept, and reads them back."""
+    """Writes checkpoints in the background, the last `keep` of them kept, and reads them back.
 
-    def __init__(self, folder: Path, keep: int) -> None:
+    `before_commit` runs in the background too, when all but the manifest is on disk.
+    """
+
+    def __init__(
+        self, folder: Path, keep: int, before_commit: Callable[[], None] = lambda: None
+    ) -> None:
         self._folder = folder
         self._keep = keep
+        self._before_commit = before_commit
         self._thread: threading.Thread | None = None
-        self._error: OSError | None = None
-        self._segments: list[dict[str, Any]] = []  # of the newest checkpoint
+        self._error: Exception | None = None
+        self._kept: dict[str, set[str]] = {}  # files of each checkpoint that counts, oldest first
+        self._segments: list[Entry] = []  # of the newest one
         self._last_block = -1  # newest block on disk
+
+    @property
+    def newest(self) -> str | None:
+        """The name of the newest checkpoint on disk."""
+        return next(reversed(self._kept), None)
+
+    @property
+    def is_writing(self) -> bool:
+        """Whether a write is under way."""
+        return self._thread is not None and self._thread.is_alive()
 
     def save(self, state: dict[str, Any], blocks: Iterable[tuple[int, Block]]) -> None:
         """Take a snapshot in memory and write it in the background.
 
-        `blocks` are the live ones in ascending order of id. The error of an earlier write that
-        failed is raised here.
+        `blocks` are the live ones in ascending order of id; they are referred to, not copied. A
+        write under way is waited for; ask `wait` first how it ended.
         """
         self.wait()
-        self._folder.mkdir(parents=True, exist_ok=True)
-        buffer = io.BytesIO()
-        torch.save(state, buffer)
-        live = list(blocks)
-        name = f"{state['counters']['updates']:012d}-{state['counters']['steps']:012d}"
-        self._thread = threading.Thread(
-            target=self._write_or_note, args=(name, buffer, live), name="checkpoint"
-        )
+        snapshot = io.BytesIO()
+        torch.save(state, snapshot)
+        work = (state["counters"], snapshot, list(blocks))
+        self._thread = threading.Thread(target=self._try_to_write, args=work, name="checkpoint")
         self._thread.start()
 
-    def wait(self) -> None:
-        """Wait for the write under way; raises its error."""
+    def wait(self) -> OSError | None:
+        """Wait for the write under way; why it failed, if the disk was the reason."""
         if self._thread is not None:
             self._thread.join()
             self._thread = None
         error, self._error = self._error, None
-        if error is not None:
-            raise error
+        if error is None or isinstance(error, OSError):
+            return error
+        raise error
 
-    def _write_or_note(self, name: str, buffer: io.BytesIO, live: list[tuple[int, Block]]) -> None:
+    def _try_to_write(self, *work: Any) -> None:  # noqa: ANN401
         try:
-            self._write(name, buffer, live)
-        except OSError as error:
+            self._write(*work)
+        except Exception as error:  # raised or returned by `wait`
             self._error = error
 
-    def _write(self, name: str, buffer: io.BytesIO, live: list[tuple[int, Block]]) -> None:
+    def _write(
+        self, counters: dict[str, int], snapshot: io.BytesIO, live: list[tuple[int, Block]]
+    ) -> None:
+        self._folder.mkdir(parents=True, exist_ok=True)
+        if {path.stem for path in _manifests(self._folder)} == set(self._kept):
+            self._prune()  # leftovers may be in the way on a full disk
+        name = f"{_newest_number(self._folder) + 1:0{_DIGITS}d}"
         segments = [s for s in self._segments if live and s["last"] >= live[0][0]]
         new = [(key, block) for key, block in live if key > self._last_block]
-        if new:
-            segment = _write_file(self._folder / f"blocks-{name}.bin", _records(new))
-            segments.append({**segment, "first": new[0][0], "last": new[-1][0]})
-        state = _write_file(self._folder / f"{name}.state", [buffer.getbuffer()])
-        manifest = {"format": FORMAT, "state": state, "segments": segments}
-        write_atomic(self._folder / f"{name}.json", _sealed(manifest))
+        try:
+            if new:
+                entry = write_file(self._folder / f"{name}.blocks", _records(new))
+                segments.append({**entry, "first": new[0][0], "last": new[-1][0]})
+            state = write_file(self._folder / f"{name}.state", [snapshot.getbuffer()])
+            self._before_commit()
+            manifest = {"counters": counters, "state": state, "segments": segments}
+            write_manifest(self._folder / f"{name}.json", manifest)
+        except Exception:
+            for suffix in ("json", "state", "blocks"):
+                (self._folder / f"{name}.{suffix}").unlink(missing_ok=True)
+            raise
+        self._kept[name] = files_of(manifest)
         self._segments = segments
-        self._last_block = max(self._last_block, live[-1][0] if live else -1)
+        self._last_block = new[-1][0] if new else self._last_block
         self._prune()
 
     def _prune(self) -> None:
         """Remove all but the last checkpoints, and files that none of them names."""
-        manifests = self._manifests()
-        for path in manifests[: -self._keep]:
-            path.unlink()
-        kept = set()
-        for path in manifests[-self._keep :]:
-            try:
-                manifest = _unsealed(path)
-            except DamagedCheckpoint:
-                continue
-            kept |= {path.name, manifest["state"]["file"]}
-            kept |= {segment["file"] for segment in manifest["segments"]}
-        for path in self._folder.iterdir():
-            if path.suffix in (".state", ".bin", ".partial") and path.name not in kept:
+        for name in list(self._kept)[: -self._keep]:
+            del self._kept[name]
+        needed = {f"{name}.json" for name in self._kept}.union(*self._kept.values())
+        # Manifests first: one that a crash leaves behind must not name files that are gone.
+        for path in sorted(self._folder.iterdir(), key=lambda path: path.suffix != ".json"):
+            is_ours = path.suffix == ".partial" or path.name[:_DIGITS].isdigit()
+            if is_ours and path.name not in needed:
                 path.unlink()
 
-    def _manifests(self) -> list[Path]:
-        return sorted(self._folder.glob("[0-9]*.json"))
-
-    def load(self) -> Checkpoint:
-        """The newest checkpoint that is whole; `ConfigError` if there is none."""
-        damaged = []
-        for path in reversed(self._manifests()):
+    def load(self) -> Checkpoint | None:
+        """The newest checkpoint that is whole, to go on from; None if none was ever written."""
+        damaged: list[str] = []
+        manifests = _manifests(self._folder)
+        for index in range(len(manifests) - 1, -1, -1):
             try:
-                manifest = _unsealed(path)
-                content = _verified(self._folder, manifest["state"])
+                manifest = read_manifest(manifests[index])
                 for segment in manifest["segments"]:
-                    _verified(self._folder, segment)
-                state = torch.load(io.BytesIO(content), map_location="cpu", weights_only=True)
+                    verify(self._folder, segment)
+                state = read_state(self._folder, manifest["state"])
             except DamagedCheckpoint as error:
                 damaged.append(str(error))
                 continue
+            self._kept = _readable(manifests[: index + 1])
             self._segments = manifest["segments"]
             self._last_block = max((s["last"] for s in self._segments), default=-1)
-            blocks = self._blocks(manifest["segments"])
-            return Checkpoint(name=path.stem, state=state, blocks=blocks, damaged=damaged)
-        reason = "; ".join(damaged) if damaged else "none was written"
-        raise ConfigError(f"{self._folder} holds no usable checkpoint: {reason}")
+            return Checkpoint(
+                name=manifests[index].stem,
+                state=state,
+                blocks=_read_blocks(self._folder, manifest),
+                damaged=damaged,
+            )
+        if not damaged:
+            return None
+        raise ConfigError(f"{self._folder} holds no usable checkpoint: {'; '.join(damaged)}")
 
-    def _blocks(self, segments: list[dict[str, Any]]) -> Iterator[tuple[int, bytes]]:
-        for segment in segments:
-            content = (self._folder / segment["file"]).read_bytes()
-            offset = 0
-            while offset < len(content):
-                key, size = _RECORD.unpack_from(content, offset)
-                offset += _RECORD.size
-                yield key, content[offset : offset + size]
-                offset += size
+
+def newest_state(folder: Path) -> dict[str, Any]:
+    """The newest state that is whole, without the replay. A training may be writing meanwhile."""
+    damaged: list[str] = []
+    for _ in range(_READ_ATTEMPTS):
+        for path in reversed(_manifests(folder)):
+            try:
+                return read_state(folder, read_manifest(path)["state"])
+            except DamagedCheckpoint as error:
+                damaged.append(str(error))
+    reason = "; ".join(dict.fromkeys(damaged)) or "none was written yet"
+    raise ConfigError(f"{folder} holds no usable checkpoint: {reason}")
+
+
+def _manifests(folder: Path) -> list[Path]:
+    """All there are, oldest first."""
+    return sorted(path for path in folder.glob("*.json") if path.name[:_DIGITS].isdigit())
+
+
+def _newest_number(folder: Path) -> int:
+    """The highest number of any file, so that no file that is still there is written over."""
+    names = (path.name[:_DIGITS] for path in folder.iterdir())
+    return max((int(name) for name in names if name.isdigit()), default=0)
+
+
+def _readable(manifests: list[Path]) -> dict[str, set[str]]:
+    """The files of each checkpoint whose manifest is whole."""
+    kept = {}
+    for path in manifests:
+        try:
+            kept[path.stem] = files_of(read_manifest(path))
+        except DamagedCheckpoint:
+            continue  # of no use; the next write removes it
+    return kept
 
 
 def _records(blocks: list[tuple[int, Block]]) -> Iterator[bytes]:
@@ -166,53 +219,9 @@ def _records(blocks: list[tuple[int, Block]]) -> Iterator[bytes]:
         yield message
 
 
-def _write_file(path: Path, parts: Iterable[bytes | memoryview]) -> dict[str, Any]:
-    """Write a file under a temporary name, bring it to disk, rename; what a manifest says of it."""
-    digest, size = hashlib.sha256(), 0
-    temporary = path.with_name(f".{path.name}.partial")
-    with temporary.open("wb") as file:
-        for part in parts:
-            file.write(part)
-            digest.update(part)
-            size += len(part)
-        file.flush()
-        os.fsync(file.fileno())
-    temporary.replace(path)
-    sync_folder(path.parent)
-    return {"file": path.name, "bytes": size, "sha256": digest.hexdigest()}
-
-
-def _sealed(manifest: dict[str, Any]) -> bytes:
-    """A manifest with a checksum of its own."""
-    body = json.dumps(manifest, sort_keys=True)
-    return json.dumps(
-        {"manifest": body, "sha256": hashlib.sha256(body.encode()).hexdigest()}
-    ).encode()
-
-
-def _unsealed(path: Path) -> dict[str, Any]:
-    try:
-        envelope = json.loads(path.read_bytes())
-        body, checksum = envelope["manifest"], envelope["sha256"]
-        is_whole = hashlib.sha256(body.encode()).hexdigest() == checksum
-        manifest = json.loads(body) if is_whole else {}
-    except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
-        raise DamagedCheckpoint(f"{path.name} is no manifest ({type(error).__name__})") from None
-    if not is_whole:
-        raise DamagedCheckpoint(f"{path.name} does not match its checksum")
-    if manifest["format"] != FORMAT:
-        raise DamagedCheckpoint(f"{path.name} has format {manifest['format']}, not {FORMAT}")
-    return manifest
-
-
-def _verified(folder: Path, entry: dict[str, Any]) -> bytes:
-    """The content of a file, if it is what was written."""
-    try:
-        content = (folder / entry["file"]).read_bytes()
-    except OSError as error:
-        raise DamagedCheckpoint(f"{entry['file']}: {error.strerror}") from None
-    if len(content) != entry["bytes"]:
-        raise DamagedCheckpoint(f"{entry['file']} has {len(content)} bytes, not {entry['bytes']}")
-    if hashlib.sha256(content).hexdigest() != entry["sha256"]:
-        raise DamagedCheckpoint(f"{entry['file']} does not match its checksum")
-    return content
+def _read_blocks(folder: Path, manifest: Manifest) -> Iterator[tuple[int, bytes]]:
+    for segment in manifest["segments"]:
+        with (folder / segment["file"]).open("rb") as file:
+            while head := file.read(_RECORD.size):
+                key, size = _RECORD.unpack(head)
+                yield key, file.read(size)

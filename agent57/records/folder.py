@@ -1,26 +1,33 @@
 """The run folder: its configuration, its growing records, and the lock that guards them."""
 
+import contextlib
 import fcntl
 import json
 import os
+from io import FileIO
 from pathlib import Path
-from typing import Any, TextIO
+from typing import Any
 
 from agent57.config import Config, ConfigError, from_dict, require, to_dict
 
 CONFIG_FILE = "config.json"
+CHECKPOINTS = "checkpoints"
 JOURNALS = ("metrics.jsonl", "episodes.jsonl")
 
 
 def write_atomic(path: Path, content: bytes) -> None:
     """Write a file so that a reader finds the old content or the new, never a part of it."""
     temporary = path.with_name(f".{path.name}.partial")
-    with temporary.open("wb") as file:
-        file.write(content)
-        file.flush()
-        os.fsync(file.fileno())
-    temporary.replace(path)
-    sync_folder(path.parent)
+    try:
+        with temporary.open("wb") as file:
+            file.write(content)
+            file.flush()
+            os.fsync(file.fileno())
+        temporary.replace(path)
+        sync_folder(path.parent)
+    except OSError:
+        temporary.unlink(missing_ok=True)
+        raise
 
 
 def sync_folder(path: Path) -> None:
@@ -37,9 +44,58 @@ def read_config(path: Path) -> Config:
     file = path / CONFIG_FILE
     require(file.is_file(), f"{path} holds no run: {CONFIG_FILE} is missing")
     try:
-        return from_dict(json.loads(file.read_text()))
-    except (json.JSONDecodeError, UnicodeDecodeError) as error:
+        return from_dict(json.loads(file.read_bytes()))
+    except ConfigError as error:
+        raise ConfigError(f"{file}: {error}") from None
+    except (ValueError, TypeError, AttributeError) as error:
         raise ConfigError(f"{file} is damaged: {error}") from None
+    except OSError as error:
+        raise ConfigError(f"{file} cannot be read: {error.strerror}") from None
+
+
+class GrowingFile:
+    """A file that only grows. What the disk refuses waits in memory and is tried again."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._opened: FileIO | None = None  # when it is first written to
+        self._waiting = bytearray()
+
+    @property
+    def _file(self) -> FileIO:
+        if self._opened is None:
+            self._path.parent.mkdir(parents=True, exist_ok=True)
+            self._opened = FileIO(self._path, "ab")
+        return self._opened
+
+    def append(self, content: bytes) -> None:
+        """Add to the file at once, or with the next `flush` that the disk accepts."""
+        self._waiting += content
+        with contextlib.suppress(OSError):  # not lost, and `flush` will say it
+            self.flush()
+
+    def flush(self) -> int:
+        """Hand everything to the operating system; the size of the file in bytes."""
+        while self._waiting:
+            num_written = self._file.write(self._waiting)
+            del self._waiting[:num_written]
+        return os.fstat(self._file.fileno()).st_size
+
+    def sync(self) -> None:
+        """Bring what was flushed to disk."""
+        os.fsync(self._file.fileno())
+
+    def cut_back(self, size: int) -> int:
+        """Forget what came after the first `size` bytes; how many of those are missing."""
+        self._waiting.clear()
+        present = os.fstat(self._file.fileno()).st_size
+        self._file.truncate(min(size, present))
+        return max(0, size - present)
+
+    def close(self) -> None:
+        """Close it. What still waits is lost."""
+        if self._opened is not None:
+            self._opened.close()
 
 
 class RunFolder:
@@ -47,15 +103,15 @@ class RunFolder:
 
     def __init__(self, path: Path) -> None:
         self.path = path
-        self._lock = (path / ".lock").open("w")
         try:
-            fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            # Not flock: the processes of environments inherit such a lock and may outlive us.
+            self._lock = (path / ".lock").open("a")
+            fcntl.lockf(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            self._journals = {name: GrowingFile(path / name) for name in JOURNALS}
         except BlockingIOError:
-            self._lock.close()
-            raise ConfigError(f"--out {path} is in use by another agent57 process") from None
-        self._files: dict[str, TextIO] = {
-            name: (path / name).open("a", encoding="utf-8") for name in JOURNALS
-        }
+            raise ConfigError(f"{path} is in use by another agent57 process") from None
+        except OSError as error:
+            raise ConfigError(f"{path} cannot be written: {error.strerror}") from None
 
     @classmethod
     def create(cls, path: Path, config: Config) -> "RunFolder":
@@ -64,34 +120,47 @@ class RunFolder:
         try:
             path.mkdir(parents=True, exist_ok=True)
             folder = cls(path)
-            write_atomic(path / CONFIG_FILE, json.dumps(to_dict(config), indent=2).encode())
+            check_free(path)  # another process may have been quicker
+            folder.write_config(config)
         except OSError as error:
             raise ConfigError(f"--out {path} cannot be written: {error.strerror}") from None
         return folder
 
+    def write_config(self, config: Config) -> None:
+        """Replace the configuration, in one step."""
+        write_atomic(self.path / CONFIG_FILE, json.dumps(to_dict(config), indent=2).encode())
+
     def append(self, name: str, row: dict[str, Any]) -> None:
         """Add one object to a journal."""
-        self._files[name].write(json.dumps(row) + "\n")
+        self._journals[name].append(json.dumps(row).encode() + b"\n")
 
     def flush(self) -> dict[str, int]:
-        """Bring the journals to disk; their sizes in bytes."""
-        sizes = {}
-        for name, file in self._files.items():
-            file.flush()
-            os.fsync(file.fileno())
-            sizes[name] = (self.path / name).stat().st_size
-        return sizes
+        """Write out what the journals still hold in memory; their sizes in bytes."""
+        return {name: journal.flush() for name, journal in self._journals.items()}
 
-    def cut_back(self, sizes: dict[str, int]) -> None:
-        """Forget what was written to the journals after they had these sizes."""
-        for name, size in sizes.items():
-            self._files[name].truncate(size)
+    def sync(self) -> None:
+        """Bring what was flushed to disk."""
+        for journal in self._journals.values():
+            journal.sync()
+
+    def cut_back(self, sizes: dict[str, int]) -> list[str]:
+        """Forget what was written to the journals after they had these sizes; what is missing."""
+        missing = {name: self._journals[name].cut_back(size) for name, size in sizes.items()}
+        return [f"{name} lacks {size} bytes it once had" for name, size in missing.items() if size]
+
+    def start_over(self) -> None:
+        """Empty the journals of a run that was stopped before its first checkpoint."""
+        require(
+            self._journals["metrics.jsonl"].flush() == 0,
+            f"{self.path} has records but no checkpoint: {CHECKPOINTS} was removed, "
+            f"train anew in another folder",
+        )
+        self.cut_back(dict.fromkeys(JOURNALS, 0))
 
     def close(self) -> None:
         """Close the journals and give the folder free."""
-        self.flush()
-        for file in self._files.values():
-            file.close()
+        for journal in self._journals.values():
+            journal.close()
         self._lock.close()
 
 
@@ -101,5 +170,10 @@ def check_free(path: Path) -> None:
         not (path / CONFIG_FILE).exists(),
         f"--out {path} already holds a run: continue it with `agent57 resume {path}` "
         f"or choose another folder",
+    )
+    require(
+        not (path / CHECKPOINTS).exists(),
+        f"--out {path} holds the checkpoints of a run without its {CONFIG_FILE}: "
+        f"choose another folder",
     )
     require(not path.exists() or path.is_dir(), f"--out {path} is a file, not a folder")

@@ -6,8 +6,8 @@ from collections import defaultdict, deque
 from typing import Any
 
 import numpy as np
-from torch.utils.tensorboard import SummaryWriter
 
+from agent57.records.events import EventFile
 from agent57.records.folder import RunFolder
 from agent57.types import Episode
 
@@ -20,7 +20,7 @@ class Journal:
     def __init__(self, folder: RunFolder, log_frames: int) -> None:
         self._folder = folder
         self._log_frames = log_frames
-        self._tensorboard = SummaryWriter(str(folder.path / "tensorboard"))
+        self._events: EventFile | None = None  # of this session, from its first line on
         self._sums: dict[str, float] = defaultdict(float)
         self._counts: dict[str, int] = defaultdict(int)
         self._recent: deque[float] = deque(maxlen=RECENT_EPISODES)
@@ -60,7 +60,7 @@ class Journal:
         rate = (frames - last_frames) / max(seconds - last_seconds, 1e-9)
         means = {name: self._sums[name] / self._counts[name] for name in sorted(self._sums)}
         recent = float(np.mean(self._recent)) if self._recent else None
-        row = {
+        row: dict[str, Any] = {
             **counters,
             "seconds": seconds,
             "frames_per_second": rate,
@@ -70,8 +70,7 @@ class Journal:
         }
         row = {name: value for name, value in row.items() if value is not None}
         self._folder.append("metrics.jsonl", row)
-        for name, value in row.items():
-            self._tensorboard.add_scalar(name, value, frames)
+        self._open_events().write(row, frames)
         self._sums.clear()
         self._counts.clear()
         self._last_line = (frames, seconds)
@@ -79,6 +78,12 @@ class Journal:
             self._next_frames += self._log_frames
         self.latest = row
         return row
+
+    def _open_events(self) -> EventFile:
+        if self._events is None:
+            first_frames = self._last_line[0] + 1
+            self._events = EventFile(self._folder.path / "tensorboard", first_frames)
+        return self._events
 
     def state_dict(self) -> dict[str, Any]:
         """Everything needed to go on, with the journals' sizes on disk."""
@@ -93,8 +98,8 @@ class Journal:
             "latest": dict(self.latest),
         }
 
-    def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Go on from `state`; later lines on disk are cut off."""
+    def load_state_dict(self, state: dict[str, Any]) -> list[str]:
+        """Go on from `state`; later lines on disk are cut off. What earlier ones are missing."""
         self._sums = defaultdict(float, state["sums"])
         self._counts = defaultdict(int, state["counts"])
         self._recent = deque(state["recent"], maxlen=RECENT_EPISODES)
@@ -103,8 +108,9 @@ class Journal:
         self._started = time.monotonic()
         self._last_line = (state["last_line"][0], state["last_line"][1])
         self.latest = dict(state["latest"])
-        self._folder.cut_back(state["sizes"])
+        return self._folder.cut_back(state["sizes"])
 
     def close(self) -> None:
         """Close the TensorBoard events."""
-        self._tensorboard.close()
+        if self._events is not None:
+            self._events.close()

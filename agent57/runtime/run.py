@@ -1,6 +1,9 @@
 """From a configuration or a run folder to a finished run: start, resume, faults, farewell."""
 
+import contextlib
+import io
 import os
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -12,12 +15,19 @@ from agent57.config import Config, ConfigError, require
 from agent57.envs.make import check_env
 from agent57.envs.spec import EnvironmentFault
 from agent57.learner import NonFiniteUpdate
-from agent57.records.checkpoint import CheckpointStore
-from agent57.records.folder import RunFolder, check_free, read_config
+from agent57.records.checkpoint import newest_state
+from agent57.records.folder import (
+    CHECKPOINTS,
+    RunFolder,
+    check_free,
+    read_config,
+    write_atomic,
+)
 from agent57.records.journal import Journal
 from agent57.records.view import TerminalView, duration
 from agent57.runtime import inline
 from agent57.runtime.memory import keep_freed_memory
+from agent57.runtime.saving import Saver
 from agent57.runtime.session import Session
 
 
@@ -66,70 +76,89 @@ def _run(
 ) -> None:
     keep_freed_memory()
     torch.set_num_threads(config.run.threads or os.cpu_count() or 1)
-    store = CheckpointStore(folder.path / "checkpoints", config.run.checkpoints_kept)
+
+    def warn(text: str) -> None:
+        with contextlib.suppress(OSError):  # a terminal that is gone must not end a run
+            console.print(text, style="yellow", markup=False, highlight=False, soft_wrap=True)
+
     journal = Journal(folder, config.run.log_frames)
-    parts = inline.build(config, device)
-    if is_resumed:
-        _restore(store, parts, journal, console)
-
-    def save() -> None:
-        state = {
-            "counters": parts.counters(),
-            "parts": parts.state_dict(),
-            "journal": journal.state_dict(),
-        }
-        try:
-            store.save(state, parts.replay.blocks())
-        except OSError as error:
-            console.print(f"[yellow]checkpoint not written: {error.strerror}; training goes on")
-
-    title = f"{config.run.agent} on {config.env.name}, {config.run.scale} scale, {folder.path}"
-    view = TerminalView(config, console, title)
-
-    def show(shown: inline.Parts) -> None:
-        view.show(shown.counters(), journal.latest, journal.seconds)
-
     try:
-        with view, Session(show, save, config.run.checkpoint_seconds) as session:
-            inline.train(config, parts, journal, session)
-            show(parts)
-        save()
-        store.wait()
-    except NonFiniteUpdate as error:
-        evidence = folder.path / "nonfinite_batch.pt"
-        torch.save({f: getattr(error.batch, f) for f in error.batch.__slots__}, evidence)
-        save()
-        store.wait()
-        raise RunFailed(
-            f"{error} at update {parts.learner.num_updates}: the batch is in {evidence}, "
-            f"the weights before it in the last checkpoint"
-        ) from error
-    except EnvironmentFault as error:
-        raise RunFailed(f"{error}; the last checkpoint can be resumed") from error
-    except OSError as error:
-        raise RunFailed(
-            f"{error.filename or folder.path}: {error.strerror}; make room or access, "
-            f"then `agent57 resume {folder.path}`"
-        ) from error
+        parts = inline.build(config, device)
+        saver = Saver(config, folder, parts, journal, warn)
+        with _faults_explained(folder.path, parts, saver):
+            if is_resumed:
+                saver.restore()
+                if config != read_config(folder.path):
+                    folder.write_config(config)  # with its frames raised
+            _train(config, folder, parts, journal, saver, console)
     finally:
         journal.close()
         folder.close()
     _say_goodbye(config, parts, journal, folder.path, console)
 
 
-def _restore(
-    store: CheckpointStore, parts: inline.Parts, journal: Journal, console: Console
+def _train(
+    config: Config,
+    folder: RunFolder,
+    parts: inline.Parts,
+    journal: Journal,
+    saver: Saver,
+    console: Console,
 ) -> None:
-    checkpoint = store.load()
-    for text in checkpoint.damaged:
-        console.print(f"[yellow]{text}; using the checkpoint before it")
-    num_dropped = parts.load_state_dict(checkpoint.state["parts"], checkpoint.blocks)
-    if num_dropped:
-        console.print(
-            f"[yellow]{num_dropped} running episodes could not be rebuilt and start afresh: "
-            f"the environment is not deterministic"
-        )
-    journal.load_state_dict(checkpoint.state["journal"])
+    title = f"{config.run.agent} on {config.env.name}, {config.run.scale} scale, {folder.path}"
+    view = TerminalView(config, console, title)
+
+    def show(shown: inline.Parts) -> None:
+        saver.report()
+        with contextlib.suppress(OSError):  # of the terminal, not of the run
+            view.show(shown.counters(), journal.latest, journal.seconds)
+
+    is_new = not saver.has_checkpoint
+    with view, Session(show, saver.save, config.run.checkpoint_seconds, is_new) as session:
+        inline.train(config, parts, journal, session)
+        saver.save_last()  # before the last look: a terminal may be gone
+        show(parts)
+
+
+@contextlib.contextmanager
+def _faults_explained(path: Path, parts: inline.Parts, saver: Saver) -> Iterator[None]:
+    """Turn what can go wrong in a run into one line that says what was saved."""
+
+    def what_is_left() -> str:
+        saver.wait()
+        if saver.has_checkpoint:
+            return f"go on from the last checkpoint with `agent57 resume {path}`"
+        return "no checkpoint had been written yet"
+
+    try:
+        yield
+    except NonFiniteUpdate as error:
+        file = path / "nonfinite_update.pt"
+        found = _write_evidence(file, error, parts)
+        raise RunFailed(
+            f"{error} at update {parts.learner.num_updates}: {found}; {what_is_left()}"
+        ) from error
+    except FloatingPointError as error:
+        raise RunFailed(f"{error}; {what_is_left()}") from error
+    except EnvironmentFault as error:
+        raise RunFailed(f"{error}; {what_is_left()}") from error
+    except OSError as error:
+        raise RunFailed(
+            f"{error.filename or path}: {error.strerror or error}; make room or give access, then "
+            f"{what_is_left()}"
+        ) from error
+
+
+def _write_evidence(file: Path, error: NonFiniteUpdate, parts: inline.Parts) -> str:
+    """Save the batch that broke an update, with the learner as it was before; where it is."""
+    batch = {name: getattr(error.batch, name) for name in error.batch.__slots__}
+    buffer = io.BytesIO()
+    torch.save({"batch": batch, "learner": parts.learner.state_dict()}, buffer)
+    try:
+        write_atomic(file, buffer.getvalue())
+    except OSError as disk:
+        return f"the batch could not be saved ({disk.strerror})"
+    return f"the batch and the learner before it are in {file}"
 
 
 def _say_goodbye(
@@ -144,5 +173,5 @@ def _say_goodbye(
 
 
 def load_state(path: Path) -> dict[str, Any]:
-    """The state of a run's newest whole checkpoint."""
-    return CheckpointStore(path / "checkpoints", keep=1).load().state
+    """The state of a run's newest whole checkpoint, whether it is being trained or not."""
+    return newest_state(path / CHECKPOINTS)

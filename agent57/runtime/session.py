@@ -7,6 +7,7 @@ from types import FrameType
 from typing import Any, Protocol
 
 VIEW_SECONDS = 0.5
+STOP_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
 class Viewable(Protocol):
@@ -18,24 +19,33 @@ class Viewable(Protocol):
 
 
 class Session:
-    """One sitting of a run. Ctrl-C and SIGTERM ask it to stop after the current step."""
+    """One sitting of a run. Ctrl-C, SIGTERM and a closed terminal stop it after the current step.
+
+    `save` starts a checkpoint and says whether it did; one that did not is asked again after the
+    next step. The first is asked for after the first step if `is_new`, so that a disk that cannot
+    be written to is known at once. Only the monotonic clock is looked at.
+    """
 
     def __init__(
         self,
         show: Callable[[Any], None],
-        save: Callable[[], None],
+        save: Callable[[], bool],
         checkpoint_seconds: float,
+        is_new: bool,
     ) -> None:
         self._show = show
         self._save = save
         self._checkpoint_seconds = checkpoint_seconds
-        self._last_save = self._last_show = time.monotonic()
-        self._previous_handlers: dict[int, Any] = {}
+        self._last_show = time.monotonic()
+        self._next_save = self._last_show + (0.0 if is_new else checkpoint_seconds)
+        self._previous_handlers: dict[signal.Signals, Any] = {}
         self.is_stopping = False
 
     def __enter__(self) -> "Session":
-        for number in (signal.SIGINT, signal.SIGTERM):
-            self._previous_handlers[number] = signal.signal(number, self._stop)
+        for number in STOP_SIGNALS:
+            # A run under nohup is deaf to a closed terminal, and stays so.
+            if number != signal.SIGHUP or signal.getsignal(number) != signal.SIG_IGN:
+                self._previous_handlers[number] = signal.signal(number, self._stop)
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -54,6 +64,5 @@ class Session:
         if now - self._last_show >= VIEW_SECONDS:
             self._last_show = now
             self._show(parts)
-        if now - self._last_save >= self._checkpoint_seconds:
-            self._save()
-            self._last_save = time.monotonic()
+        if now >= self._next_save and self._save():
+            self._next_save = time.monotonic() + self._checkpoint_seconds

@@ -1,0 +1,138 @@
+"""Brings a run to disk and back: what a checkpoint holds, and what is said when one goes wrong."""
+
+from collections.abc import Callable
+
+from agent57.config import Config, ConfigError, from_dict, require, to_dict
+from agent57.envs.spec import EnvironmentFault
+from agent57.presets import difference
+from agent57.records.checkpoint import Checkpoint, CheckpointStore
+from agent57.records.folder import CHECKPOINTS, RunFolder
+from agent57.records.journal import Journal
+from agent57.runtime.inline import Parts
+
+# The only fields that may differ from those a checkpoint was written with.
+FREE_FIELDS = {
+    f"run.{name}"
+    for name in (
+        "frames", "device", "threads", "log_frames", "checkpoint_seconds", "checkpoints_kept"
+    )
+}  # fmt: skip
+
+
+class Saver:
+    """Checkpoints of one run. `warn` is given one line for each thing the user should know."""
+
+    def __init__(
+        self,
+        config: Config,
+        folder: RunFolder,
+        parts: Parts,
+        journal: Journal,
+        warn: Callable[[str], None],
+    ) -> None:
+        self._config = config
+        self._folder = folder
+        self._parts = parts
+        self._journal = journal
+        self._warn = warn
+        self._store = CheckpointStore(
+            folder.path / CHECKPOINTS, config.run.checkpoints_kept, folder.sync
+        )
+
+    @property
+    def has_checkpoint(self) -> bool:
+        """Whether there is one to go on from."""
+        return self._store.newest is not None
+
+    def save(self) -> bool:
+        """Begin a checkpoint; False if the one before is still being written.
+
+        Training goes on if the disk refuses. The first one of a run is waited for.
+        """
+        if self._store.is_writing:
+            return False
+        try:
+            self._begin()
+            if not self.has_checkpoint:
+                self._report(self._store.wait())
+        except OSError as error:
+            self._report(error)
+        return True
+
+    def report(self) -> None:
+        """Say so if a write has failed meanwhile."""
+        if not self._store.is_writing:
+            self._report(self._store.wait())
+
+    def save_last(self) -> None:
+        """Write a checkpoint and wait for it; a disk that refuses is an OSError."""
+        self._begin()
+        error = self._store.wait()
+        if error is not None:
+            raise error
+
+    def wait(self) -> None:
+        """Wait for a write under way; say so if it fails."""
+        error = self._store.wait()
+        if error is not None:
+            self._warn(f"checkpoint not written: {error.strerror or error}")
+
+    def _begin(self) -> None:
+        self._report(self._store.wait())
+        state = {
+            "config": to_dict(self._config),
+            "counters": self._parts.counters(),
+            "parts": self._parts.state_dict(),
+            "journal": self._journal.state_dict(),
+        }
+        self._store.save(state, self._parts.replay.blocks())
+
+    def _report(self, error: OSError | None) -> None:
+        if error is not None:
+            self._warn(
+                f"checkpoint not written: {error.strerror or error}; training goes on, "
+                f"the next attempt is in {self._config.run.checkpoint_seconds:g} s"
+            )
+
+    def restore(self) -> None:
+        """Go on from the newest checkpoint that is whole, or from the very start."""
+        checkpoint = self._store.load()
+        if checkpoint is None:
+            self._folder.start_over()
+            self._warn("no checkpoint was written yet: starting from the beginning")
+            return
+        for text in checkpoint.damaged:
+            self._warn(f"{text}: using the checkpoint before it")
+        self._check_config(checkpoint)
+        num_dropped = self._load(checkpoint)
+        if num_dropped:
+            self._warn(
+                f"{num_dropped} running episodes could not be rebuilt and start afresh: "
+                f"the environment is not deterministic"
+            )
+
+    def _check_config(self, checkpoint: Checkpoint) -> None:
+        saved = from_dict(checkpoint.state["config"])
+        for name, (now, then) in difference(self._config, saved).items():
+            require(
+                name in FREE_FIELDS,
+                f"config.json says {name} = {now}, but the run was trained with {then}: "
+                f"set it back, or train anew in another folder",
+            )
+
+    def _load(self, checkpoint: Checkpoint) -> int:
+        """Take over a checkpoint; how many running episodes were dropped."""
+        state = checkpoint.state
+        try:
+            num_dropped = self._parts.load_state_dict(state["parts"], checkpoint.blocks)
+            missing = self._journal.load_state_dict(state["journal"])
+        except EnvironmentFault:
+            raise
+        except (KeyError, ValueError, TypeError, RuntimeError, AssertionError) as error:
+            reason = (str(error).splitlines() or [type(error).__name__])[0]
+            raise ConfigError(
+                f"checkpoint {checkpoint.name} was not written by this version of agent57: {reason}"
+            ) from error
+        for text in missing:
+            self._warn(text)
+        return num_dropped

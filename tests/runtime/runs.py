@@ -1,0 +1,110 @@
+"""Small whole runs: trained, stopped at a chosen step, resumed, and compared bit for bit."""
+
+import io
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from rich.console import Console
+
+from agent57.config import Config
+from agent57.records.checkpoint import CheckpointStore
+from agent57.runtime import run
+from agent57.runtime.session import Session
+from tests.small import changed, small_config
+
+CLOCK = ("seconds", "frames_per_second")  # what may differ between two runs that are the same
+
+
+def run_config(task: str, frames: int, **sections: dict[str, Any]) -> Config:
+    """A small agent on a task, with a line of metrics every few steps."""
+    settings = {"frames": frames, "threads": 1, "log_frames": 30, "checkpoint_seconds": 1e6}
+    config = small_config(env={"name": task}, run=settings, learner={"target_period": 7})
+    return changed(config, **sections)
+
+
+def train(config: Config, path: Path) -> str:
+    """A new run to its end; what it said."""
+    said = io.StringIO()
+    run.start(config, path, Console(file=said, width=1000))
+    return said.getvalue()
+
+
+def resume(path: Path, frames: int | None = None) -> str:
+    """A run continued to its end; what it said."""
+    said = io.StringIO()
+    run.resume(path, frames, Console(file=said, width=1000))
+    return said.getvalue()
+
+
+def stop_after(num_ticks: int, patch: pytest.MonkeyPatch) -> None:
+    """Let every session end after some steps, as if by Ctrl-C."""
+
+    class Sitting(Session):
+        num_left = num_ticks
+
+        def tick(self, parts: Any) -> None:
+            super().tick(parts)
+            self.num_left -= 1
+            self.is_stopping = self.num_left == 0
+
+    patch.setattr(run, "Session", Sitting)
+
+
+def interrupted(config: Config, path: Path, sittings: list[int], patch: pytest.MonkeyPatch) -> None:
+    """A run that is stopped after each number of steps and then resumed to its end."""
+    for index, num_ticks in enumerate(sittings):
+        with patch.context() as patched:
+            stop_after(num_ticks, patched)
+            resume(path) if index else train(config, path)
+    resume(path)
+
+
+def lines(path: Path, name: str) -> list[dict[str, Any]]:
+    """A journal."""
+    return [json.loads(line) for line in (path / name).read_text().splitlines()]
+
+
+def result(path: Path) -> dict[str, Any]:
+    """All a run leaves behind, but for what the clock said."""
+    checkpoint = CheckpointStore(path / "checkpoints", keep=9).load()
+    assert checkpoint is not None
+    assert not checkpoint.damaged
+    journal = checkpoint.state.pop("journal")
+    checkpoint.state.pop("config")
+    metrics = lines(path, "metrics.jsonl")
+    for row in (*metrics, journal["latest"]):
+        for name in CLOCK:
+            row.pop(name, None)
+    frames, _ = journal["last_line"]
+    kept = {name: journal[name] for name in ("sums", "counts", "recent", "next_frames", "latest")}
+    return {
+        "state": checkpoint.state,
+        "journal": {**kept, "frames": frames},
+        "blocks": dict(live(checkpoint)),
+        "metrics": metrics,
+        "episodes": (path / "episodes.jsonl").read_text(),
+    }
+
+
+def live(checkpoint: Any) -> list[tuple[int, bytes]]:
+    """The blocks the replay held."""
+    oldest = checkpoint.state["parts"]["replay"]["store"]["oldest_id"]
+    return [(key, message) for key, message in checkpoint.blocks if key >= oldest]
+
+
+def difference(first: Any, second: Any, place: str = "") -> list[str]:
+    """The places in which two results are not equal, bit for bit."""
+    if isinstance(first, torch.Tensor):
+        is_same = isinstance(second, torch.Tensor) and torch.equal(first, second)
+        return [] if is_same else [place]
+    if isinstance(first, dict) and isinstance(second, dict):
+        if first.keys() != second.keys():
+            return [place]
+        return [d for k in first for d in difference(first[k], second[k], f"{place}/{k}")]
+    if isinstance(first, list) and isinstance(second, list) and len(first) == len(second):
+        pairs = enumerate(zip(first, second, strict=True))
+        return [d for i, (a, b) in pairs for d in difference(a, b, f"{place}/{i}")]
+    return [] if first == second else [place]
