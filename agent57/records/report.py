@@ -13,7 +13,7 @@ from importlib import resources
 from pathlib import Path
 from typing import Any
 
-from agent57.config import Config, ConfigError, require
+from agent57.config import Config, ConfigError, RunConfig, require
 from agent57.records.charts import Group
 from agent57.records.folder import write_atomic
 from agent57.records.history import RunHistory, find_runs
@@ -27,6 +27,7 @@ from agent57.records.sections import (
     settings,
     training,
 )
+from agent57.records.suite_report import suite_section
 
 
 def write_report(paths: list[Path], out: Path | None) -> Path:
@@ -54,11 +55,7 @@ def render(runs: Sequence[RunHistory], suite: dict[str, Any] | None = None) -> s
     envs = list(dict.fromkeys(run.env for run in runs))
     agents = list(dict.fromkeys(run.config.run.agent for run in runs))
     title = f"{', '.join(agents)} on {_some(envs)}"
-    sections = [overview(runs)]
-    if suite is not None:
-        from agent57.records.suite_report import suite_section
-
-        sections.append(suite_section(suite))
+    sections = [overview(runs)] if suite is None else [suite_section(suite)]
     sections += [learning(env, groups(runs, env)) for env in envs]
     if len(runs) <= MAX_DETAILED:
         sections += [arms(runs), curiosity(runs), training(runs), films(runs), settings(runs)]
@@ -70,7 +67,7 @@ def render(runs: Sequence[RunHistory], suite: dict[str, Any] | None = None) -> s
     parts = {
         "TITLE": html.escape(title),
         "STYLE": _asset("report.css"),
-        "PAYLOAD": payload.replace("</", "<\\/"),
+        "PAYLOAD": payload.replace("<", "\\u003c"),
         "SCRIPT": _asset("report.js"),
     }
     return re.sub(r"{{(\w+)}}", lambda match: parts[match[1]], _asset("report.html"))
@@ -89,11 +86,9 @@ def groups(runs: Sequence[RunHistory], env: str) -> list[Group]:
     found: dict[Config, list[RunHistory]] = defaultdict(list)
     for run in runs:
         if run.env == env:
-            defaults = type(run.config.run)()
-            plain = {"agent": run.config.run.agent, "scale": run.config.run.scale}
-            found[
-                dataclasses.replace(run.config, run=dataclasses.replace(defaults, **plain))
-            ].append(run)
+            ours = run.config.run
+            plain = dataclasses.replace(RunConfig(), agent=ours.agent, scale=ours.scale)
+            found[dataclasses.replace(run.config, run=plain)].append(run)
     names = [config.run.agent for config in found]
     return [
         Group(

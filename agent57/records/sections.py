@@ -157,7 +157,8 @@ def training(runs: Sequence[RunHistory]) -> Section:
 
 def films(runs: Sequence[RunHistory]) -> Section:
     """Videos found in the run folders, inside the page."""
-    found, left = [], MAX_VIDEO_BYTES
+    found: list[Section] = []
+    left = MAX_VIDEO_BYTES
     for run in runs:
         for file in sorted([*run.path.glob("*.*"), *run.path.glob("videos/*.*")]):
             if file.suffix not in VIDEOS:
@@ -173,7 +174,7 @@ def films(runs: Sequence[RunHistory]) -> Section:
 
 def settings(runs: Sequence[RunHistory]) -> Section:
     """The configuration and its difference to the preset it started from."""
-    tables = []
+    tables: list[Section] = []
     for run in runs:
         preset = f"{run.config.run.agent} at {run.config.run.scale} scale"
         try:

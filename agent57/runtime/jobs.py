@@ -25,6 +25,8 @@ from agent57.runtime.run import RunFailed
 FINISHED_FILE = "finished"
 LOG_FILE = "log.txt"
 POLL_SECONDS = 0.5
+LINE_SECONDS = 60.0  # between lines where there is no terminal
+MAX_ROWS = 20  # of the live table; longer queues show what runs
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -38,8 +40,9 @@ class Job:
 
     @property
     def is_finished(self) -> bool:
-        """Whether a process has brought it to its end."""
-        return (self.folder / FINISHED_FILE).exists()
+        """Whether a process has brought it to its end: to these frames, or to more."""
+        marker = self.folder / FINISHED_FILE
+        return marker.exists() and int(marker.read_text() or self.frames) >= self.frames
 
     def frames_done(self) -> int:
         """How far it is by its latest line of metrics."""
@@ -56,23 +59,36 @@ class Job:
         """What to run: a new run, or the one that was interrupted."""
         program = [sys.executable, "-m", "agent57"]
         if any((self.folder / "checkpoints").glob("[0-9]*.json")):
-            return [*program, "resume", str(self.folder)]
+            return [*program, "resume", *self._raised_frames(), str(self.folder)]
         if (self.folder / CONFIG_FILE).exists():  # interrupted before its first checkpoint
             shutil.rmtree(self.folder)
         frames = ("--frames", str(self.frames))
         return [*program, "train", *self.options, *frames, "--out", str(self.folder)]
 
+    def _raised_frames(self) -> tuple[str, ...]:
+        try:
+            begun_for = json.loads((self.folder / CONFIG_FILE).read_text())["run"]["frames"]
+        except (OSError, ValueError, KeyError):
+            return ()  # resuming says what is wrong with it
+        return ("--frames", str(self.frames)) if begun_for < self.frames else ()
+
 
 @dataclass
 class JobQueue:
-    """Runs jobs, `num_parallel` at a time, and shows how far each is."""
+    """Runs jobs, `num_parallel` at a time, and shows how far each is.
+
+    The first failure ends it, unless it is to `keep_going`: then `failures` says what went wrong.
+    """
 
     jobs: list[Job]
     num_parallel: int
     console: Console
     on_finished: Callable[[Job], None] = lambda job: None
+    keep_going: bool = False
+    failures: list[str] = field(default_factory=list)
     _running: dict[str, subprocess.Popen[bytes]] = field(default_factory=dict)
     _started: float = field(default_factory=time.monotonic)
+    _last_line: float = field(default_factory=time.monotonic)
 
     def run(self) -> None:
         """Bring all jobs to their end; `RunFailed` names the first that failed."""
@@ -87,6 +103,9 @@ class JobQueue:
                     self._collect()
                     if self.console.is_terminal:
                         live.update(self._table(frames_before))
+                    elif time.monotonic() - self._last_line > LINE_SECONDS:
+                        self._last_line = time.monotonic()
+                        self.console.print(self._progress(frames_before), highlight=False)
         finally:
             self._stop()
 
@@ -106,13 +125,18 @@ class JobQueue:
             if process is None or process.poll() is None:
                 continue
             del self._running[job.name]
-            if process.returncode != 0:
-                log = job.folder.parent / f"{job.folder.name}.{LOG_FILE}"
-                lines = log.read_text(errors="replace").strip().splitlines()
-                reason = lines[-1] if lines else f"exit code {process.returncode}"
-                raise RunFailed(f"{job.name} failed: {reason} (all of it in {log})")
-            (job.folder / FINISHED_FILE).touch()
-            self.on_finished(job)
+            log = job.folder.parent / f"{job.folder.name}.{LOG_FILE}"
+            lines = log.read_text(errors="replace").strip().splitlines()
+            if process.returncode == 0 and not any("stopped after" in row for row in lines[-2:]):
+                (job.folder / FINISHED_FILE).write_text(str(job.frames))
+                self.on_finished(job)
+                continue
+            reason = lines[-1] if lines else f"exit code {process.returncode}"
+            if process.returncode == 0:
+                reason = "it was told to stop; start the same command again to go on"
+            self.failures.append(f"{job.name} failed: {reason} (all of it in {log})")
+            if not self.keep_going:
+                raise RunFailed(self.failures[0])
 
     def _stop(self) -> None:
         """Ask what still runs to save itself, and wait for it."""
@@ -122,16 +146,21 @@ class JobQueue:
             process.wait()
         self._running.clear()
 
-    def _table(self, frames_before: int) -> Table:
+    def _progress(self, frames_before: int) -> str:
         done = sum(job.frames_done() for job in self.jobs)
         total = sum(job.frames for job in self.jobs)
-        seconds = time.monotonic() - self._started
-        rate = (done - frames_before) / seconds
-        left = duration((total - done) / rate) if rate > 0 else "unknown"
-        table = Table("run", "state", "frames", title=f"{done / total:.0%}, time left {left}")
+        rate = (done - frames_before) / (time.monotonic() - self._started)
+        left = duration(max(0, total - done) / rate) if rate > 0 else "unknown"
+        num_finished = sum(job.is_finished for job in self.jobs)
+        runs = f"{num_finished} of {len(self.jobs)} runs finished"
+        return f"{min(1, done / total):.0%}, {runs}, time left {left}"
+
+    def _table(self, frames_before: int) -> Table:
+        table = Table("run", "state", "frames", title=self._progress(frames_before))
         for job in self.jobs:
             state = "finished" if job.is_finished else "waiting"
             if job.name in self._running:
                 state = "running"
-            table.add_row(job.name, state, f"{job.frames_done():,} / {job.frames:,}")
+            if state == "running" or len(self.jobs) <= MAX_ROWS:
+                table.add_row(job.name, state, f"{job.frames_done():,} / {job.frames:,}")
         return table

@@ -195,7 +195,8 @@
 
   // Intervals: one row per name, a point and its confidence interval ------------------------------
   const intervalChart = (chart, svg, width) => {
-    const pitch = 26, edge = { left: Math.min(190, width * 0.38), right: 18, top: 8, bottom: 36 };
+    const longest = Math.max(...chart.rows.map((r) => r.name.length));
+    const pitch = 26, edge = { left: Math.min(12 + 6 * longest, width * 0.55), right: 18, top: 8, bottom: 36 };
     const height = edge.top + edge.bottom + pitch * chart.rows.length;
     svg.setAttribute("viewBox", `0 0 ${width} ${height}`);
     svg.style.height = `${height}px`;
@@ -257,8 +258,7 @@
     }
     const ends = chart.kind === "map" ? make("div", { class: "scale" }) : null;
     if (ends) card.append(ends);
-    new ResizeObserver(([entry]) => {
-      const now = Math.round(entry.contentRect.width);
+    const fit = (now) => {
       if (now === width || !now) return;
       width = now;
       const range = redraw();
@@ -266,6 +266,10 @@
         const say = (v) => (chart.unit === "share" ? `${(100 * v).toFixed(0)} %` : short(v));
         ends.replaceChildren(say(range.low), make("i"), `${say(range.high)}${chart.unit === "share" ? "" : ` ${chart.unit}`}`);
       }
+    };
+    new ResizeObserver(([entry]) => {
+      const now = Math.round(entry.contentRect.width);
+      requestAnimationFrame(() => fit(now)); // drawing changes the height, which is observed too
     }).observe(svg);
     return card;
   };
