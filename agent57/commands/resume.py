@@ -1,5 +1,6 @@
 """agent57 resume."""
 
+from contextlib import nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
@@ -8,6 +9,8 @@ import tyro
 from rich.console import Console
 
 from agent57.commands.options import parse
+from agent57.commands.train import mirrored
+from agent57.records.folder import read_config
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -18,11 +21,14 @@ class Resume:
     """The run folder."""
     frames: int | None = None
     """Raise the frames to train for."""
+    wandb: bool = False
+    """Mirror the metrics to Weights & Biases (pip install 'agent57[wandb]')."""
 
 
 def main(args: list[str], console: Console) -> None:
     """Go on with a run."""
     known = parse(Resume, "resume", args)
-    from agent57.runtime.run import resume
+    with mirrored(known.run, read_config(known.run)) if known.wandb else nullcontext():
+        from agent57.runtime.run import resume
 
-    resume(known.run, known.frames, console)
+        resume(known.run, known.frames, console)

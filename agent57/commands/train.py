@@ -1,5 +1,6 @@
 """agent57 train."""
 
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -29,15 +30,25 @@ class Train:
     """The run folder; runs/<env> by default."""
     device: str = "auto"
     """cpu, cuda, cuda:1, ...; auto is the GPU if there is one."""
+    wandb: bool = False
+    """Mirror the metrics to Weights & Biases (pip install 'agent57[wandb]')."""
 
 
 def main(args: list[str], console: Console) -> None:
     """Start a run."""
     config, out = configured(args)
 
-    from agent57.runtime.run import start
+    with mirrored(out, config) if known.wandb else nullcontext():
+        from agent57.runtime.run import start
 
-    start(config, out, console)
+        start(config, out, console)
+
+
+def mirrored(path: Path, config: Config) -> AbstractContextManager[object]:
+    """A run's metrics sent to Weights & Biases while it trains."""
+    from agent57.records.wandb_mirror import WandbMirror
+
+    return WandbMirror(path, config)
 
 
 def configured(args: list[str]) -> tuple[Config, Path]:

@@ -17,10 +17,11 @@ RULES = {"paper": "best over training (the paper's rule)", "final": "final perfo
 
 def suite_section(results: dict[str, Any]) -> Section:
     """Scores of every game and agent, aggregates with intervals, performance profiles."""
+    coverage = results["coverage"]["text"].capitalize()
     section: Section = {
         "title": "Suite",
-        "text": f"{results['coverage']['text'].capitalize()}. Human-normalised by the {results['reference']} "
-        "table; 0 is random play, 100 % is human. Intervals: 95 %, stratified bootstrap.",
+        "text": f"{coverage}. Human-normalised by the {results['reference']} table; 0 is random, "
+        "100 % is human. Intervals: 95 %, stratified bootstrap.",
         "charts": [],
         "tables": [_scores(results)],
     }

@@ -7,12 +7,14 @@ job that had finished is left alone, so the same queue can be started again at a
 import json
 import os
 import shutil
+import signal
 import subprocess
 import sys
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
+from types import FrameType
 
 from rich.console import Console
 from rich.live import Live
@@ -73,6 +75,11 @@ class Job:
         return ("--frames", str(self.frames)) if begun_for < self.frames else ()
 
 
+def _interrupt(number: int, frame: FrameType | None) -> None:
+    """Take SIGTERM for Ctrl-C: the runs are told to save themselves."""
+    raise KeyboardInterrupt
+
+
 @dataclass
 class JobQueue:
     """Runs jobs, `num_parallel` at a time, and shows how far each is.
@@ -93,6 +100,7 @@ class JobQueue:
     def run(self) -> None:
         """Bring all jobs to their end; `RunFailed` names the first that failed."""
         waiting = [job for job in self.jobs if not job.is_finished]
+        previous = signal.signal(signal.SIGTERM, _interrupt)
         frames_before = sum(job.frames_done() for job in self.jobs)
         try:
             with Live(console=self.console, refresh_per_second=2, transient=True) as live:
@@ -108,6 +116,7 @@ class JobQueue:
                         self.console.print(self._progress(frames_before), highlight=False)
         finally:
             self._stop()
+            signal.signal(signal.SIGTERM, previous)
 
     def _start(self, job: Job) -> None:
         command = job.command()

@@ -1,0 +1,76 @@
+"""Mirrors a run to Weights & Biases by following its own records.
+
+A thread reads new lines of metrics.jsonl, so training does not know of it and cannot be held up by
+a slow network. The package is optional.
+"""
+
+import json
+import threading
+from pathlib import Path
+from typing import Any
+
+from agent57.config import Config, ConfigError, to_dict
+
+POLL_SECONDS = 2.0
+
+
+def import_wandb() -> Any:  # noqa: ANN401
+    """The package, or one line that says how to get it."""
+    try:
+        import wandb
+    except ImportError:
+        raise ConfigError("--wandb needs wandb: pip install 'agent57[wandb]'") from None
+    return wandb
+
+
+class WandbMirror:
+    """Sends each new line of a run's metrics, from `with` to its end."""
+
+    def __init__(self, path: Path, config: Config) -> None:
+        self._wandb = import_wandb()
+        self._path = path
+        self._config = config
+        self._file = path / "metrics.jsonl"
+        self._offset = self._file.stat().st_size if self._file.exists() else 0
+        self._run: Any = None  # begun with the first line: a run that never starts leaves nothing
+        self._is_over = threading.Event()
+        self._thread = threading.Thread(target=self._follow, name="wandb", daemon=True)
+
+    def __enter__(self) -> "WandbMirror":
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._is_over.set()
+        self._thread.join()
+        if self._run is not None:
+            self._run.finish()
+
+    def _follow(self) -> None:
+        while not self._is_over.wait(POLL_SECONDS):
+            self.send_new_lines()
+        self.send_new_lines()
+
+    def send_new_lines(self) -> None:
+        """Send what was written since the last time; half a line waits for its other half."""
+        if not self._file.exists():
+            return
+        with self._file.open("rb") as file:
+            file.seek(self._offset)
+            content = file.read()
+        whole = content[: content.rfind(b"\n") + 1]
+        self._offset += len(whole)
+        for line in whole.splitlines():
+            row = json.loads(line)
+            self._begun().log(row, step=row["frames"])
+
+    def _begun(self) -> Any:  # noqa: ANN401
+        if self._run is None:
+            self._run = self._wandb.init(
+                project="agent57",
+                name=self._path.name,
+                group=f"{self._config.run.agent}-{self._config.env.name}",
+                dir=str(self._path),
+                config=to_dict(self._config),
+            )
+        return self._run
