@@ -37,8 +37,8 @@ class Train:
 def main(args: list[str], console: Console) -> None:
     """Start a run."""
     config, out = configured(args)
-
-    with mirrored(out, config) if known.wandb else nullcontext():
+    wants_mirror = parse(Train, "train", args, return_unknown_args=True)[0].wandb
+    with mirrored(out, config) if wants_mirror else nullcontext():
         from agent57.runtime.run import start
 
         start(config, out, console)

@@ -10,6 +10,7 @@ from typing import Any
 from agent57.config import Config, ConfigError, require
 from agent57.ops.family import betas, gammas
 from agent57.records.folder import CONFIG_FILE, read_config
+from agent57.records.scores import suite_games
 
 Points = list[tuple[float, float]]  # (frames, value)
 
@@ -56,12 +57,7 @@ class RunHistory:
     @property
     def x_label(self) -> str:
         """What frames are here."""
-        return "emulator frames" if self.is_atari else "agent steps"
-
-    @property
-    def is_atari(self) -> bool:
-        """Whether frames and agent steps differ."""
-        return bool(self.metrics) and self.metrics[-1]["frames"] != self.metrics[-1]["steps"]
+        return "emulator frames" if self.env in suite_games("atari57") else "agent steps"
 
     @property
     def latest(self) -> dict[str, Any]:

@@ -47,8 +47,9 @@ PROBE = """<pre id="probe"></pre><script>setTimeout(() => {
     hides: before - after, restores: count() === before,
     page_width: document.documentElement.scrollWidth, window_width: innerWidth,
     sections: [...document.querySelectorAll("h2")].map((h) => h.innerText),
+    right_edge: Math.max(...[...document.querySelectorAll(".card, h1, h2, p, nav a")]
+      .map((element) => element.getBoundingClientRect().right)),
     num_videos: document.querySelectorAll("video, img.film").length,
-    width_of_charts: Math.max(...charts.map((svg) => svg.getBoundingClientRect().width)),
   });
 }, 500);</script>"""
 

@@ -174,4 +174,4 @@ def test_a_real_browser_draws_everything_and_answers_the_pointer(tmp_path, width
     assert seen["hides"] == 1
     assert seen["restores"]
     assert seen["page_width"] <= max(width, 500)
-    assert seen["width_of_charts"] <= width
+    assert seen["right_edge"] <= width

@@ -269,8 +269,9 @@
     };
     new ResizeObserver(([entry]) => {
       const now = Math.round(entry.contentRect.width);
-      requestAnimationFrame(() => fit(now)); // drawing changes the height, which is observed too
+      setTimeout(() => fit(now), 0); // later: drawing changes the height, which is observed too
     }).observe(svg);
+    card.fit = () => fit(Math.round(svg.getBoundingClientRect().width));
     return card;
   };
   const tableCard = (table) => {
@@ -306,6 +307,7 @@
     grid.append(...(section.cards || []).map(factCard), ...(section.charts || []).map(chartCard), ...(section.videos || []).map(filmCard), ...(section.tables || []).map(tableCard));
     part.append(grid);
     page.append(part);
+    for (const card of grid.children) card.fit?.();
   });
   document.addEventListener("scroll", hideTip, { passive: true });
 })();
