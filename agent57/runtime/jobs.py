@@ -136,7 +136,11 @@ class JobQueue:
             del self._running[job.name]
             log = job.folder.parent / f"{job.folder.name}.{LOG_FILE}"
             lines = log.read_text(errors="replace").strip().splitlines()
-            if process.returncode == 0 and not any("stopped after" in row for row in lines[-2:]):
+            farewells = [
+                row for row in lines if row.startswith(("finished after", "stopped after"))
+            ]
+            is_stopped = bool(farewells) and farewells[-1].startswith("stopped")
+            if process.returncode == 0 and not is_stopped:
                 (job.folder / FINISHED_FILE).write_text(str(job.frames))
                 self.on_finished(job)
                 continue

@@ -17,7 +17,7 @@ OPTIONS = [*TINY[2:], "--scale", "tiny", "--seeds", "1"]
 def test_trains_scores_and_is_not_run_again(tmp_path):
     out = tmp_path / "suite"
     names = ("toy/bandit,toy/chain", "--agents", "agent57,r2d2-bandit")
-    args = ("suite", *names, "--frames", "600", "--out", out, *OPTIONS)
+    args = ("suite", *names, "--frames", "400", "--out", out, *OPTIONS)
     code, text = call(*args)
     assert code == 0, text
     results = json.loads((out / "results.json").read_text())
