@@ -4,6 +4,7 @@ from typing import Any
 
 from rich.console import Console, Group, RenderableType
 from rich.live import Live
+from rich.padding import Padding
 from rich.panel import Panel
 from rich.progress_bar import ProgressBar
 from rich.table import Table
@@ -112,5 +113,6 @@ class TerminalView:
         ]
         for row in rows:
             table.add_row(*row)
-        bar = ProgressBar(total=total, completed=frames)
+        # Padded, because a bare bar does not end its line and the first row would vanish in it.
+        bar = Padding(ProgressBar(total=total, completed=frames), 0)
         return Panel(Group(bar, table), title=self._title, title_align="left")

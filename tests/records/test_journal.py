@@ -1,0 +1,136 @@
+"""The journal: averages between two lines, episodes as they end, and going on after a pause."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from agent57.config import Config
+from agent57.records.folder import RunFolder
+from agent57.records.journal import RECENT_EPISODES, Journal
+from agent57.types import Episode
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> RunFolder:
+    return RunFolder.create(tmp_path / "run", Config())
+
+
+def lines(folder: RunFolder, name: str) -> list[dict]:
+    folder.flush()
+    return [json.loads(line) for line in (folder.path / name).read_text().splitlines()]
+
+
+def counters(frames: int) -> dict[str, int]:
+    return {"frames": frames, "steps": frames // 4, "updates": frames // 40}
+
+
+def episode(episode_return: float, source: str = "actor") -> Episode:
+    return Episode(
+        source=source,
+        phase="train",
+        lane=2,
+        arm=3,
+        beta=0.1,
+        gamma=0.99,
+        frames=40,
+        length=10,
+        episode_return=episode_return,
+        intrinsic_return=5.0,
+    )
+
+
+def test_a_line_holds_counters_averages_and_the_latest_values(folder: RunFolder) -> None:
+    journal = Journal(folder, log_frames=100)
+    journal.add({"loss": 1.0})
+    journal.add({"loss": 3.0, "norm": 5.0})
+    row = journal.write(counters(120), {"evaluator/return": 7.0, "unknown": None})
+    assert row == journal.latest == lines(folder, "metrics.jsonl")[0]
+    assert (row["frames"], row["steps"], row["updates"]) == (120, 30, 3)
+    assert (row["loss"], row["norm"], row["evaluator/return"]) == (2.0, 5.0, 7.0)
+    assert "unknown" not in row
+    assert row["seconds"] > 0
+
+
+def test_averages_start_anew_after_a_line(folder: RunFolder) -> None:
+    journal = Journal(folder, log_frames=100)
+    journal.add({"loss": 1.0})
+    journal.write(counters(100), {})
+    journal.add({"loss": 9.0})
+    assert journal.write(counters(200), {})["loss"] == 9.0
+    assert "loss" not in journal.write(counters(300), {})
+
+
+def test_lines_are_due_every_log_frames(folder: RunFolder) -> None:
+    journal = Journal(folder, log_frames=100)
+    assert not journal.is_due(99)
+    assert journal.is_due(100)
+    journal.write(counters(130), {})
+    assert not journal.is_due(199)
+    assert journal.is_due(200)
+    journal.write(counters(450), {})  # late: no burst of lines follows
+    assert not journal.is_due(499)
+    assert journal.is_due(500)
+
+
+def test_the_rate_is_that_since_the_last_line(folder: RunFolder) -> None:
+    journal = Journal(folder, log_frames=100)
+    first = journal.write(counters(100), {})
+    second = journal.write(counters(300), {})
+    elapsed = second["seconds"] - first["seconds"]
+    assert second["frames_per_second"] == pytest.approx(200 / elapsed)
+
+
+def test_episodes_are_written_as_the_contract_names_them(folder: RunFolder) -> None:
+    journal = Journal(folder, log_frames=100)
+    journal.add_episode(episode(12.0))
+    assert lines(folder, "episodes.jsonl") == [
+        {
+            "source": "actor", "phase": "train", "lane": 2, "arm": 3, "beta": 0.1, "gamma": 0.99,
+            "frames": 40, "length": 10, "return": 12.0, "intrinsic_return": 5.0,
+        }
+    ]  # fmt: skip
+
+
+def test_the_episode_return_is_the_mean_of_the_actors_recent_ones(folder: RunFolder) -> None:
+    journal = Journal(folder, log_frames=100)
+    assert "episode/return" not in journal.write(counters(100), {})
+    for value in range(RECENT_EPISODES + 5):
+        journal.add_episode(episode(float(value)))
+        journal.add_episode(episode(1000.0, source="evaluator"))
+    mean = sum(range(5, RECENT_EPISODES + 5)) / RECENT_EPISODES
+    assert journal.write(counters(200), {})["episode/return"] == mean
+
+
+def test_goes_on_from_its_saved_state_and_forgets_what_came_after(folder: RunFolder) -> None:
+    journal = Journal(folder, log_frames=100)
+    journal.add({"loss": 1.0})
+    journal.write(counters(100), {})
+    journal.add({"loss": 4.0})
+    journal.add_episode(episode(12.0))
+    state = journal.state_dict()
+    journal.add({"loss": 100.0})
+    journal.add_episode(episode(99.0))
+    journal.write(counters(200), {})
+    journal.close()
+
+    resumed = Journal(folder, log_frames=100)
+    resumed.load_state_dict(state)
+    assert [row["frames"] for row in lines(folder, "metrics.jsonl")] == [100]
+    assert [row["return"] for row in lines(folder, "episodes.jsonl")] == [12.0]
+    assert resumed.latest["frames"] == 100
+    assert not resumed.is_due(199)
+    row = resumed.write(counters(200), {})
+    assert row["loss"] == 4.0
+    assert row["episode/return"] == 12.0
+    assert resumed.seconds >= state["seconds"]
+
+
+def test_scalars_go_to_tensorboard(folder: RunFolder) -> None:
+    journal = Journal(folder, log_frames=100)
+    journal.add({"loss/extrinsic": 2.5})
+    journal.write(counters(100), {})
+    journal.close()
+    events = list((folder.path / "tensorboard").iterdir())
+    assert len(events) == 1
+    assert b"loss/extrinsic" in events[0].read_bytes()
