@@ -1,0 +1,128 @@
+"""The reference runtime: one seed, one result; who owes what; and every system runs in it."""
+
+import pytest
+import torch
+
+from agent57.config import Config
+from agent57.presets import PRESETS
+from agent57.runtime import inline
+from tests.small import CPU, Notes, Sitting, changed, same_tree, small_config
+
+CONFIG = small_config(
+    env={"name": "toy/chain"}, run={"frames": 450}, replay={"min_windows": 8}, learner={"batch": 4}
+)
+
+
+def run(config: Config) -> tuple[inline.Parts, Notes]:
+    torch.set_num_threads(1)
+    parts, notes = inline.build(config, CPU), Notes()
+    inline.train(config, parts, notes, Sitting())  # type: ignore[arg-type]
+    return parts, notes
+
+
+@pytest.fixture(scope="module")
+def finished() -> tuple[inline.Parts, Notes]:
+    """One whole run, to be looked at by several tests."""
+    torch.manual_seed(1)
+    return run(CONFIG)
+
+
+def test_one_seed_one_result_bit_for_bit(finished: tuple[inline.Parts, Notes]) -> None:
+    torch.manual_seed(2)  # global generators do not matter
+    (parts, notes), (again, notes_again) = finished, run(CONFIG)
+    assert parts.learner.num_updates > 20
+    assert notes.scalars == notes_again.scalars
+    assert notes.episodes == notes_again.episodes
+    assert same_tree(parts.state_dict(), again.state_dict())
+
+
+def test_another_seed_another_result(finished: tuple[inline.Parts, Notes]) -> None:
+    _, other = run(changed(CONFIG, run={"seed": 1, "frames": 150}))
+    episodes = finished[1].episodes[: len(other.episodes)]
+    assert episodes != other.episodes
+
+
+def test_it_stops_at_its_frames(finished: tuple[inline.Parts, Notes]) -> None:
+    parts, _ = finished
+    assert parts.counters()["frames"] == 450
+    assert parts.counters() == {
+        "frames": 450, "steps": 450, "updates": parts.learner.num_updates,
+    }  # fmt: skip
+
+
+def test_it_stops_when_the_session_is_told_to() -> None:
+    parts, sitting = inline.build(CONFIG, CPU), Sitting(max_ticks=5)
+    inline.train(CONFIG, parts, Notes(), sitting)  # type: ignore[arg-type]
+    assert sitting.num_ticks == 5
+    assert parts.actor.num_steps == 5
+
+
+def test_nothing_is_learned_before_the_minimum_is_there() -> None:
+    config = changed(CONFIG, replay={"min_windows": 400}, run={"frames": 150})
+    parts, _ = run(config)
+    assert parts.replay.num_windows_inserted > 0
+    assert parts.learner.num_updates == 0
+
+
+def test_samples_per_insert_is_exact(finished: tuple[inline.Parts, Notes]) -> None:
+    parts, _ = finished
+    replay = CONFIG.replay
+    earned = (parts.replay.num_windows_inserted - 8) * replay.samples_per_insert
+    sampled = parts.learner.num_updates * CONFIG.learner.batch
+    assert 0 <= sampled - earned <= CONFIG.learner.batch
+
+
+def test_only_the_actors_steps_are_in_the_replay(finished: tuple[inline.Parts, Notes]) -> None:
+    parts, notes = finished
+    finished = sum(e.length for e in notes.episodes if e.source == "actor")
+    assert any(e.source == "evaluator" for e in notes.episodes)
+    assert finished <= parts.replay.num_transitions <= parts.actor.num_transitions
+    lanes = {block.lane for _, block in parts.replay.blocks()}
+    assert lanes == {0, 1, 2}
+
+
+def test_new_priorities_reach_the_replay(finished: tuple[inline.Parts, Notes]) -> None:
+    parts, _ = finished
+    weights = parts.replay.state_dict()["weight"]
+    first = torch.tensor([block.priority for _, block in parts.replay.blocks()])
+    named = [i for i, weight in enumerate(weights) if weight > 0]
+    changed_weights = [i for i in named if not torch.isclose(weights[i], first.double()[i] ** 0.9)]
+    assert len(changed_weights) > 0.5 * len(named)
+
+
+def test_the_actor_plays_with_learned_weights(finished: tuple[inline.Parts, Notes]) -> None:
+    parts, _ = finished
+    assert 0 < parts.learner.num_updates - parts.actor.weights_version < 30
+
+
+def test_the_summary_holds_what_a_user_wants_to_see(finished: tuple[inline.Parts, Notes]) -> None:
+    parts, _ = finished
+    summary = parts.summary()
+    shown = ("return", "best_arm", "best_beta", "best_gamma")
+    names = {f"evaluator/{name}" for name in shown} | {"replay/windows", "replay/bytes"}
+    assert names | {"arm_plays/0"} <= set(summary)
+
+
+@pytest.mark.parametrize("agent", PRESETS)
+def test_every_system_of_the_paper_trains(agent: str) -> None:
+    config = small_config(
+        agent, env={"name": "random_coin"}, run={"frames": 240}, network={"grid_channels": (2, 3)}
+    )
+    parts, notes = run(config)
+    assert parts.learner.num_updates >= 3
+    losses = [scalars for scalars in notes.scalars if "priority/mean" in scalars]
+    assert len(losses) == parts.learner.num_updates
+
+
+def test_continues_in_mid_run_from_its_state(finished: tuple[inline.Parts, Notes]) -> None:
+    whole, notes = finished
+    half = changed(CONFIG, run={"frames": 210})
+    parts, first = run(half)
+    state = parts.state_dict()
+    blocks = [(key, block.to_bytes()) for key, block in parts.replay.blocks()]
+    resumed, second = inline.build(CONFIG, CPU), Notes()
+    assert resumed.load_state_dict(state, iter(blocks)) == 0
+    inline.train(CONFIG, resumed, second, Sitting())  # type: ignore[arg-type]
+    assert first.episodes + second.episodes == notes.episodes
+    assert first.scalars + second.scalars == notes.scalars
+    assert same_tree(whole.state_dict(), resumed.state_dict())

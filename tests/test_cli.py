@@ -1,0 +1,208 @@
+"""The command line with bad input: one line that names the field and the fix, exit code 2, and
+nothing created.
+"""
+
+import io
+import subprocess
+import sys
+from pathlib import Path
+
+import gymnasium
+import pytest
+from gymnasium import spaces
+from rich.console import Console
+
+from agent57.cli import COMMANDS, run
+from agent57.config import Config, to_dict
+from agent57.records.folder import CONFIG_FILE, RunFolder
+
+
+class Sensors(gymnasium.Env):
+    """A dict of observations without a picture."""
+
+    def __init__(self, render_mode: str | None = None) -> None:
+        self.render_mode = render_mode
+
+    action_space = spaces.Discrete(2)
+    observation_space = spaces.Dict({"speed": spaces.Box(0, 1, (2,)), "heat": spaces.Box(0, 1)})
+
+
+class Levers(gymnasium.Env):
+    """Several discrete actions at once."""
+
+    def __init__(self, render_mode: str | None = None) -> None:
+        self.render_mode = render_mode
+
+    action_space = spaces.MultiDiscrete([2, 3])
+    observation_space = spaces.Box(0, 1, (2,))
+
+
+gymnasium.register("test_cli/Sensors-v0", Sensors)
+gymnasium.register("test_cli/Levers-v0", Levers)
+
+
+def call(*args: str) -> tuple[int, str, str]:
+    """Exit code, output and errors of a command."""
+    output, errors = io.StringIO(), io.StringIO()
+    code = run(list(args), Console(file=output, width=200), Console(file=errors, width=80))
+    return code, output.getvalue(), errors.getvalue()
+
+
+@pytest.fixture(autouse=True)
+def _empty_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+
+
+TINY = ("--scale", "tiny", "--env", "toy/chain")
+WRONG = [
+    (("--env", "montezumas_revenge"), "env.name 'montezumas_revenge'", "montezuma_revenge"),
+    (("--env", "CartPole-v9"), "env.name 'CartPole-v9'", "did you mean CartPole"),
+    (("--env", "qqqqq"), "env.name 'qqqqq'", "give a paper game such as pong"),
+    (("--env", "Pendulum-v1"), "Box actions", "choose an environment with Discrete actions"),
+    (("--env", "test_cli/Levers-v0"), "MultiDiscrete actions", "Discrete actions"),
+    (("--env", "test_cli/Sensors-v0"), "dict without an image (heat, speed)", "wrap it"),
+    (("--agent", "agent58"), "--agent 'agent58'", "agent57"),
+    (("--scale", "huge"), "--scale 'huge'", "paper, laptop, tiny"),
+    (("--device", "gpu"), "--device gpu cannot be used", "gpu"),
+    (("--frames", "0"), "run.frames must be positive", "0"),
+    (("--frames", "-5"), "run.frames must be positive", "-5"),
+    (("--seed", "-1"), "run.seed must not be negative", "-1"),
+    (("--actor.lanes", "0"), "actor.lanes must be positive", "got 0"),
+    (("--learner.batch", "-3"), "learner.batch must be positive", "got -3"),
+    (("--network.state", "0"), "network.state must be positive", "got 0"),
+    (("--replay.capacity", "10"), "replay.capacity must hold two windows", "got 10"),
+    (("--sequence.trace", "25"), "multiple of sequence.period (10)", "got 25"),
+    (("--family.max-gamma", "1.5"), "family.max_gamma must lie in (0, 1)", "got 1.5"),
+    (("--family.max_gamma", "0"), "family.max_gamma must lie in (0, 1)", "got 0"),
+    (("--family.max-beta", "-0.3"), "family.max_beta must not be negative", "-0.3"),
+    (("--family.betas", "0", "0.1"), "family.betas must hold one value per arm (4)", "got 2"),
+    (("--env.sticky-actions", "2"), "env.sticky_actions must lie in [0, 1]", "got 2"),
+    (("--learner.transform", "identity", "--learner.mixture", "h"), "learner.mixture", "set"),
+    (("--famly.arms", "4"), "unknown option --famly.arms", "did you mean --family.arms?"),
+    (("--actor.lnes", "4"), "unknown option --actor.lnes", "did you mean --actor.lanes?"),
+]
+
+
+@pytest.mark.parametrize(("args", "field", "fix"), WRONG)
+def test_bad_settings_are_one_line_and_leave_nothing(
+    args: tuple[str, ...], field: str, fix: str, tmp_path: Path
+) -> None:
+    given = (*TINY, "--out", str(tmp_path / "run"))
+    code, output, errors = call("train", *given, *args)
+    assert code == 2
+    assert errors.startswith("agent57: ")
+    assert errors.count("\n") == 1, errors
+    assert field in errors
+    assert fix in errors
+    assert not output
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize(
+    "args",
+    [
+        ("--frames", "many"),
+        ("--actor.lanes", "few"),
+        ("--learner.loss", "td"),
+        ("--actor.lanes",),
+        ("pong",),
+    ],
+)
+def test_words_that_cannot_be_read_are_one_line_too(args: tuple[str, ...], tmp_path: Path) -> None:
+    code, _, errors = call("train", *TINY, *args)
+    assert code == 2
+    assert errors.count("\n") == 1, errors
+    assert args[-1] in errors or args[0] in errors
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_folder_that_holds_a_run_is_refused_and_left_alone(tmp_path: Path) -> None:
+    out = tmp_path / "run"
+    RunFolder.create(out, Config()).close()
+    before = (out / CONFIG_FILE).read_bytes()
+    code, _, errors = call("train", *TINY, "--out", str(out))
+    assert code == 2
+    assert errors.count("\n") == 1
+    assert f"--out {out} already holds a run" in errors
+    assert f"agent57 resume {out}" in errors
+    assert (out / CONFIG_FILE).read_bytes() == before
+    assert to_dict(Config())["run"]["scale"] == "paper"
+
+
+def test_a_file_in_place_of_a_folder_is_refused(tmp_path: Path) -> None:
+    out = tmp_path / "notes.txt"
+    out.write_text("precious")
+    code, _, errors = call("train", *TINY, "--out", str(out))
+    assert code == 2
+    assert "is a file, not a folder" in errors
+    assert out.read_text() == "precious"
+
+
+def test_a_missing_optional_package_is_named_with_its_extra(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setitem(sys.modules, "minigrid", None)
+    code, _, errors = call("train", "--env", "MiniGrid-Empty-5x5-v0", "--scale", "tiny")
+    assert code == 2
+    assert "pip install agent57[minigrid]" in errors
+    assert errors.count("\n") == 1
+    assert not list(tmp_path.iterdir())
+
+
+def test_unknown_commands_are_answered_with_the_nearest() -> None:
+    code, _, errors = call("trian")
+    assert code == 2
+    assert errors.count("\n") == 1
+    assert "unknown command 'trian'" in errors
+    assert "train" in errors
+
+
+@pytest.mark.parametrize("command", ["resume", "evaluate"])
+def test_a_folder_without_a_run_cannot_be_gone_on_with(command: str, tmp_path: Path) -> None:
+    code, _, errors = call(command, str(tmp_path))
+    assert code == 2
+    assert f"{tmp_path} holds no run" in errors
+    assert not list(tmp_path.iterdir())
+
+
+def test_without_a_command_the_commands_are_listed() -> None:
+    for args in ((), ("--help",)):
+        code, output, _ = call(*args)
+        assert code == 0
+        assert all(name in output for name in COMMANDS)
+
+
+def test_the_version_is_told() -> None:
+    from agent57 import __version__
+
+    code, output, _ = call("--version")
+    assert code == 0
+    assert output.strip() == f"agent57 {__version__}"
+
+
+def test_presets_are_listed_shown_and_compared() -> None:
+    code, output, _ = call("presets")
+    assert code == 0
+    assert "r2d2-retrace-high-gamma" in output
+    code, output, _ = call("presets", "ngu", "--diff", "agent57")
+    assert code == 0
+    assert "network.values" in output
+    assert "joint" in output
+    assert "learner.batch" not in output
+    code, output, _ = call("presets", "r2d2", "--scale", "tiny")
+    assert code == 0
+    assert "learner.batch" in output
+    code, _, errors = call("presets", "r2d3")
+    assert code == 2
+    assert "r2d3" in errors
+
+
+def test_the_module_runs_from_the_shell(tmp_path: Path) -> None:
+    # Once for real: code and streams as a shell sees them.
+    command = [sys.executable, "-m", "agent57", "train", "--agent", "agent58"]
+    result = subprocess.run(command, capture_output=True, text=True, cwd=tmp_path, check=False)
+    assert result.returncode == 2
+    assert result.stdout == ""
+    assert result.stderr.count("\n") == 1
+    assert "--agent 'agent58'" in result.stderr
+    assert not list(tmp_path.iterdir())
