@@ -1,0 +1,55 @@
+"""Real training runs: tasks whose best return is known are solved, not only improved on.
+
+The whole agent at `tiny` scale as a user would run it, on one core; `make learn` runs all seeds.
+"""
+
+import numpy as np
+import pytest
+import torch
+
+from agent57.config import Config
+from agent57.envs.toy import TOYS
+from agent57.presets import make_config
+from agent57.runtime import inline
+from agent57.types import Episode
+from tests.small import CPU, Notes, Sitting, changed
+
+
+def evaluated(config: Config) -> list[Episode]:
+    """Train, and return the evaluator's greedy-arm episodes in the order they were played."""
+    torch.set_num_threads(1)
+    notes = Notes()
+    inline.train(config, inline.build(config, CPU), notes, Sitting())  # type: ignore[arg-type]
+    return [e for e in notes.episodes if e.source == "evaluator" and e.phase == "evaluate"]
+
+
+def tiny(agent: str, env: str, frames: int, seed: int = 0) -> Config:
+    return changed(
+        make_config(agent, "tiny"), env={"name": env}, run={"frames": frames, "seed": seed}
+    )
+
+
+def test_the_cue_is_remembered() -> None:
+    # Without memory the best mean return is 0; with the recurrent state it is 1.
+    episodes = evaluated(tiny("agent57", "toy/cue", 10_000))
+    returns = [episode.episode_return for episode in episodes]
+    assert abs(np.mean(returns[:10])) < 0.7  # it had to be learned
+    assert np.mean(returns[-15:]) >= 0.95 * TOYS["toy/cue"]().optimal_return
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", [0, 1, 2])
+@pytest.mark.parametrize(
+    ("agent", "env", "frames"),
+    [
+        ("agent57", "toy/chain", 16_000),
+        ("agent57", "toy/cue", 16_000),
+        ("agent57", "toy/bandit", 8_000),
+        ("ngu-sep-nets", "toy/cue", 24_000),
+        ("r2d2-retrace", "toy/cue", 24_000),
+    ],
+)
+def test_toys_are_solved(agent: str, env: str, frames: int, seed: int) -> None:
+    episodes = evaluated(tiny(agent, env, frames, seed))
+    returns = [episode.episode_return for episode in episodes[-20:]]
+    assert np.mean(returns) >= 0.9 * TOYS[env]().optimal_return
