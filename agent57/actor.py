@@ -140,7 +140,10 @@ class Actor:
         mixed = mixed_td_error(td, value_weights(beta, values))
         start = torch.tensor([trace.start for trace in traces])
         trained = trained_rows(rows["mask"], start, self._config.sequence.burn_in)
-        return sequence_priority(mixed, trained, self._config.replay.priority_mix).tolist()
+        priorities = sequence_priority(mixed, trained, self._config.replay.priority_mix)
+        if not torch.isfinite(priorities).all():
+            raise FloatingPointError("the first priority of a window is not finite")
+        return priorities.tolist()
 
     def _diagnostics(self, played: Played) -> dict[str, float]:
         """Means over the lanes of one step."""

@@ -170,6 +170,10 @@ class Player:
         """Choose an action in every lane."""
         value, next_state = self._values()
         mixed = self._mix(value).cpu().numpy()
+        is_finite = np.isfinite(mixed).all(axis=1)
+        if not is_finite.all():
+            lane = self._first_lane + int(np.argmin(is_finite))
+            raise FloatingPointError(f"the value networks' answer in lane {lane} is not finite")
         action, action_prob = choose_actions(mixed, self._epsilon, self._uniforms.next())
         return Decision(action=action, action_prob=action_prob, value=value, next_state=next_state)
 

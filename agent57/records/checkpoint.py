@@ -24,7 +24,6 @@ from agent57.config import ConfigError
 from agent57.records.manifest import (
     DamagedCheckpoint,
     Entry,
-    Manifest,
     files_of,
     read_manifest,
     read_state,
@@ -48,12 +47,13 @@ class Block(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Checkpoint:
-    """One that was found whole."""
+    """One to go on from."""
 
     name: str
     state: dict[str, Any]
     blocks: Iterator[tuple[int, bytes]]  # ids and messages, in ascending order
-    damaged: list[str]  # newer checkpoints that were passed over, and why
+    damaged: list[str]  # what was found in newer checkpoints that were passed over, or in this one
+    first_block: int = 0  # earlier ones are lost; 0 if it is whole
 
 
 class CheckpointStore:
@@ -151,30 +151,52 @@ class CheckpointStore:
                 path.unlink()
 
     def load(self) -> Checkpoint | None:
-        """The newest checkpoint that is whole, to go on from; None if none was ever written."""
+        """The newest checkpoint that is whole; None if none was ever written.
+
+        Checkpoints share blocks, so one damaged file may spoil all of them. Then it is the newest
+        whose state is whole, with the blocks that came after the damage.
+        """
         damaged: list[str] = []
+        spoilt: list[Path] = []  # whose state may be whole
         manifests = _manifests(self._folder)
-        for index in range(len(manifests) - 1, -1, -1):
+        for path in reversed(manifests):
             try:
-                manifest = read_manifest(manifests[index])
+                manifest = read_manifest(path)
+                spoilt.append(path)
                 for segment in manifest["segments"]:
                     verify(self._folder, segment)
-                state = read_state(self._folder, manifest["state"])
+                return self._take(manifests, path, manifest["segments"], damaged)
             except DamagedCheckpoint as error:
                 damaged.append(str(error))
-                continue
-            self._kept = _readable(manifests[: index + 1])
-            self._segments = manifest["segments"]
-            self._last_block = max((s["last"] for s in self._segments), default=-1)
-            return Checkpoint(
-                name=manifests[index].stem,
-                state=state,
-                blocks=_read_blocks(self._folder, manifest),
-                damaged=damaged,
-            )
+        for path in spoilt:
+            segments = _intact(self._folder, read_manifest(path)["segments"])
+            try:
+                return self._take(manifests, path, segments, damaged)
+            except DamagedCheckpoint as error:
+                damaged.append(str(error))
         if not damaged:
             return None
-        raise ConfigError(f"{self._folder} holds no usable checkpoint: {'; '.join(damaged)}")
+        reasons = "; ".join(dict.fromkeys(damaged))
+        raise ConfigError(f"{self._folder} holds no usable checkpoint: {reasons}")
+
+    def _take(
+        self, manifests: list[Path], path: Path, segments: list[Entry], damaged: list[str]
+    ) -> Checkpoint:
+        """Go on from one checkpoint, with these of its segments."""
+        manifest = read_manifest(path)
+        state = read_state(self._folder, manifest["state"])
+        last_block = max((s["last"] for s in manifest["segments"]), default=-1)
+        is_whole = segments == manifest["segments"]
+        first_block = 0 if is_whole else segments[0]["first"] if segments else last_block + 1
+        self._kept = _readable(manifests[: manifests.index(path) + 1])
+        self._segments, self._last_block = segments, last_block
+        return Checkpoint(
+            name=path.stem,
+            state=state,
+            blocks=_read_blocks(self._folder, segments),
+            damaged=list(dict.fromkeys(damaged)),
+            first_block=first_block,
+        )
 
 
 def newest_state(folder: Path) -> dict[str, Any]:
@@ -201,6 +223,18 @@ def _newest_number(folder: Path) -> int:
     return max((int(name) for name in names if name.isdigit()), default=0)
 
 
+def _intact(folder: Path, segments: list[Entry]) -> list[Entry]:
+    """The segments after the last damaged one."""
+    intact: list[Entry] = []
+    for segment in segments:
+        try:
+            verify(folder, segment)
+            intact.append(segment)
+        except DamagedCheckpoint:
+            intact = []
+    return intact
+
+
 def _readable(manifests: list[Path]) -> dict[str, set[str]]:
     """The files of each checkpoint whose manifest is whole."""
     kept = {}
@@ -219,8 +253,8 @@ def _records(blocks: list[tuple[int, Block]]) -> Iterator[bytes]:
         yield message
 
 
-def _read_blocks(folder: Path, manifest: Manifest) -> Iterator[tuple[int, bytes]]:
-    for segment in manifest["segments"]:
+def _read_blocks(folder: Path, segments: list[Entry]) -> Iterator[tuple[int, bytes]]:
+    for segment in segments:
         with (folder / segment["file"]).open("rb") as file:
             while head := file.read(_RECORD.size):
                 key, size = _RECORD.unpack(head)

@@ -166,6 +166,19 @@ class Replay:
             self._rng.bit_generator.state = state["rng"]
         self.check_valid()
 
+    @staticmethod
+    def without_oldest(state: dict[str, Any], first_id: int) -> dict[str, Any]:
+        """A saved state as if the blocks before `first_id` had already left."""
+        store = state["store"]
+        num_gone = min(max(0, first_id - store["oldest_id"]), len(state["weight"]))
+        store = {
+            **store,
+            "oldest_id": store["oldest_id"] + num_gone,
+            "following": store["following"][num_gone:],
+            "has_state": store["has_state"][num_gone:],
+        }
+        return {**state, "store": store, "weight": state["weight"][num_gone:]}
+
     def check_valid(self) -> None:
         """Raise AssertionError if what is stored contradicts itself. Looks at every block."""
         with self._lock:

@@ -110,7 +110,9 @@ def train(config: Config, parts: Parts, journal: Journal, session: Session) -> N
         for block in blocks:
             replay.add(block)
 
-        while ratio.owes_update(replay.num_windows_inserted, learner.num_updates, batch_size):
+        while replay.num_windows and ratio.owes_update(
+            replay.num_windows_inserted, learner.num_updates, batch_size
+        ):
             batch = replay.sample(batch_size)
             update = learner.update(batch)
             replay.reprioritise(batch.key, update.priorities)

@@ -8,6 +8,7 @@ from agent57.presets import difference
 from agent57.records.checkpoint import Checkpoint, CheckpointStore
 from agent57.records.folder import CHECKPOINTS, RunFolder
 from agent57.records.journal import Journal
+from agent57.replay.buffer import Replay
 from agent57.runtime.inline import Parts
 
 # The only fields that may differ from those a checkpoint was written with.
@@ -101,10 +102,17 @@ class Saver:
             self._folder.start_over()
             self._warn("no checkpoint was written yet: starting from the beginning")
             return
+        is_whole = checkpoint.first_block == 0
         for text in checkpoint.damaged:
-            self._warn(f"{text}: using the checkpoint before it")
+            self._warn(f"{text}: using the checkpoint before it" if is_whole else text)
         self._check_config(checkpoint)
         num_dropped = self._load(checkpoint)
+        if not is_whole:
+            self._warn(
+                f"no checkpoint is whole: going on from {checkpoint.name} with the "
+                f"{self._parts.replay.num_transitions} transitions of its replay that are left; "
+                f"the run will not be exactly what it would have been"
+            )
         if num_dropped:
             self._warn(
                 f"{num_dropped} running episodes could not be rebuilt and start afresh: "
@@ -124,7 +132,11 @@ class Saver:
         """Take over a checkpoint; how many running episodes were dropped."""
         state = checkpoint.state
         try:
-            num_dropped = self._parts.load_state_dict(state["parts"], checkpoint.blocks)
+            parts = state["parts"]
+            replay = Replay.without_oldest(parts["replay"], checkpoint.first_block)
+            num_dropped = self._parts.load_state_dict(
+                {**parts, "replay": replay}, checkpoint.blocks
+            )
             missing = self._journal.load_state_dict(state["journal"])
         except EnvironmentFault:
             raise

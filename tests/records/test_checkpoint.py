@@ -156,6 +156,29 @@ def test_nothing_usable_is_an_error_that_names_all(tmp_path):
     assert names(tmp_path) == before
 
 
+def test_blocks_that_all_share_may_be_lost_but_not_the_run(tmp_path):
+    store = CheckpointStore(tmp_path, 2)
+    for number in range(1, 4):
+        save(store, number, blocks(0, 4 * number))
+    (tmp_path / "000000000002.blocks").write_bytes(b"rotten")
+    store, checkpoint = load(tmp_path)
+    assert checkpoint.name == "000000000003"
+    assert checkpoint.first_block == 8
+    assert list(checkpoint.blocks) == contents(blocks(8, 12))
+    assert checkpoint.damaged == ["000000000002.blocks has 6 bytes, not 128"]
+    save(store, 4, blocks(8, 14))
+    checkpoint = load(tmp_path)[1]
+    assert checkpoint.first_block == 0
+    assert list(checkpoint.blocks) == contents(blocks(8, 14))
+
+    for path in tmp_path.glob("*.blocks"):
+        path.write_bytes(b"rotten")
+    checkpoint = load(tmp_path)[1]
+    assert checkpoint.name == "000000000004"
+    assert checkpoint.first_block == 14
+    assert list(checkpoint.blocks) == []
+
+
 def test_a_state_is_read_without_its_replay(tmp_path):
     store = CheckpointStore(tmp_path, 2)
     save(store, 1, blocks(0, 3))

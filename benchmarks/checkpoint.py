@@ -1,0 +1,163 @@
+"""Checkpoints of a replay of real play: time, size, what training waits for and what it pays.
+
+    python benchmarks/checkpoint.py --transitions 10_000 1_000_000 --json checkpoint.json
+
+A laptop-scale agent on Pong whose replay is filled with blocks of random play under the paper's
+preprocessing, again and again under new ids. `first` is the checkpoint of everything, `next` one
+after another interval of play. `blocked` is how long training stands still, `cpu` what the whole
+checkpoint takes from the processor, in the background too; shares are of the default interval.
+"""
+
+import argparse
+import dataclasses
+import itertools
+import json
+import os
+import resource
+import tempfile
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import torch
+
+from agent57.config import Config, to_dict
+from agent57.presets import make_config
+from agent57.records.checkpoint import CheckpointStore
+from agent57.replay.block import Block
+from agent57.runtime import inline
+
+STEPS_PER_SECOND = 60  # of a laptop run on two cores; what the next checkpoint has to add
+
+
+def make(transitions: int, threads: int) -> Config:
+    config = make_config("agent57", "laptop")
+    return dataclasses.replace(
+        config,
+        env=dataclasses.replace(config.env, name="pong"),
+        replay=dataclasses.replace(config.replay, capacity=transitions),
+        run=dataclasses.replace(config.run, threads=threads),
+    )
+
+
+def played(parts: inline.Parts, num_steps: int) -> list[Block]:
+    """Blocks of real play, by networks that know nothing."""
+    return [block for _ in range(num_steps) for block in parts.actor.step()[0]]
+
+
+def repeated(blocks: list[Block], period: int) -> Iterator[Block]:
+    """The same blocks as episodes of lanes without end, their bytes copied as new ones would be."""
+    full = [b for b in blocks if b.length == period and b.state is not None and not b.is_last]
+    for episode in itertools.count():
+        for lane, block in enumerate(full):
+            for index in range(2):
+                yield dataclasses.replace(
+                    block,
+                    lane=lane,
+                    episode=episode,
+                    index=index,
+                    is_last=index == 1,
+                    observations=bytes(bytearray(block.observations)),
+                    steps=block.steps.copy(),
+                    state=block.state.copy() if index == 0 else None,
+                    priority=1.0 + lane,
+                )
+
+
+def fill(parts: inline.Parts, blocks: Iterator[Block], transitions: int) -> None:
+    added = 0
+    while added < transitions:
+        block = next(blocks)
+        parts.replay.add(block)
+        added += block.length
+
+
+def cpu_seconds() -> float:
+    usage = resource.getrusage(resource.RUSAGE_SELF)
+    return usage.ru_utime + usage.ru_stime
+
+
+def resident() -> int:
+    return int(Path("/proc/self/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+
+
+def measure_save(
+    config: Config, parts: inline.Parts, store: CheckpointStore, folder: Path
+) -> dict[str, float]:
+    before, memory = {p.name for p in folder.glob("*")}, resident()
+    os.sync()
+    begun, cpu = time.perf_counter(), cpu_seconds()
+    state = {
+        "config": to_dict(config),
+        "counters": parts.counters(),
+        "parts": parts.state_dict(),
+        "journal": {},
+    }
+    store.save(state, parts.replay.blocks())
+    blocked, blocked_cpu = time.perf_counter() - begun, cpu_seconds() - cpu
+    peak = resident()
+    while store.is_writing:
+        peak = max(peak, resident())
+        time.sleep(0.01)
+    error = store.wait()
+    assert error is None, error
+    written = [p for p in folder.glob("*") if p.name not in before]
+    seconds = config.run.checkpoint_seconds
+    return {
+        "blocked_seconds": blocked,
+        "blocked_cpu_seconds": blocked_cpu,
+        "total_seconds": time.perf_counter() - begun,
+        "cpu_seconds": cpu_seconds() - cpu,
+        "written_megabytes": sum(p.stat().st_size for p in written) / 1e6,
+        "state_megabytes": sum(p.stat().st_size for p in written if p.suffix == ".state") / 1e6,
+        "extra_memory_megabytes": (peak - memory) / 1e6,
+        "blocked_share": blocked / seconds,
+        "cpu_share": (cpu_seconds() - cpu) / seconds,
+    }
+
+
+def measure(transitions: int, threads: int, where: Path) -> dict:
+    config = make(transitions, threads)
+    torch.set_num_threads(threads)
+    parts = inline.build(config, torch.device("cpu"))
+    parts.evaluator.step(0)
+    period = config.sequence.period
+    blocks = repeated(played(parts, 6 * period), period)
+    fill(parts, blocks, transitions)
+    figures: dict = {"blocks": len(parts.replay.live_ids), "replay_bytes": parts.replay.num_bytes}
+    with tempfile.TemporaryDirectory(dir=where) as name:
+        folder = Path(name) / "checkpoints"
+        store = CheckpointStore(folder, config.run.checkpoints_kept)
+        figures["first"] = measure_save(config, parts, store, folder)
+        fill(parts, blocks, int(STEPS_PER_SECOND * config.run.checkpoint_seconds))
+        figures["next"] = measure_save(config, parts, store, folder)
+        figures["folder_megabytes"] = sum(p.stat().st_size for p in folder.glob("*")) / 1e6
+        begun, cpu = time.perf_counter(), cpu_seconds()
+        checkpoint = CheckpointStore(folder, config.run.checkpoints_kept).load()
+        assert checkpoint is not None
+        parts.load_state_dict(checkpoint.state["parts"], checkpoint.blocks)
+        figures["load_seconds"] = time.perf_counter() - begun
+        figures["load_cpu_seconds"] = cpu_seconds() - cpu
+    return figures
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.split("\n\n")[0])
+    parser.add_argument("--transitions", type=int, nargs="+", default=[10_000, 1_000_000])
+    parser.add_argument("--threads", type=int, default=1)
+    parser.add_argument("--where", type=Path, default=Path("/tmp"), help="a folder on the disk")
+    parser.add_argument("--json", type=Path)
+    arguments = parser.parse_args()
+    figures = {
+        f"{transitions:,}": measure(transitions, arguments.threads, arguments.where)
+        for transitions in arguments.transitions
+    }
+    figures = json.loads(json.dumps(figures), parse_float=lambda x: float(f"{float(x):.4g}"))
+    text = json.dumps(figures, indent=2)
+    print(text)
+    if arguments.json:
+        arguments.json.write_text(text + "\n")
+
+
+if __name__ == "__main__":
+    main()
