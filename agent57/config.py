@@ -255,7 +255,7 @@ class LearnerConfig:
     target_period: int = 1500  # updates between copies to the target networks, table
     novelty_steps: int = 5  # last valid steps of a window that train inverse dynamics and RND, NGU
     inverse_l2: float = 1e-5  # L2 weight of the action-prediction network, table
-    compile: Literal["auto", "on", "off"] = "auto"  # torch.compile; auto: if a compiler is found
+    compile: Literal["auto", "on", "off"] = "auto"  # torch.compile; auto: on GPUs with a compiler
     precision: Literal["float32", "bfloat16"] = "float32"  # bfloat16: autocast, for GPUs
 
     def __post_init__(self) -> None:

@@ -15,6 +15,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from agent57.compilation import compiled
 from agent57.config import Config, require
 from agent57.nets.networks import Networks
 from agent57.ops.family import betas, gammas
@@ -58,6 +59,7 @@ class Learner:
         self._optimisers = {
             name: self._make_optimiser(name, module) for name, module in self._trained.items()
         }
+        self._compiled_losses = compiled(self._losses, config.learner.compile, device)
         self.num_updates = 0
 
     def _trained_modules(self) -> dict[str, nn.Module]:
@@ -88,7 +90,7 @@ class Learner:
     def update(self, batch: Batch) -> Update:
         """One step of every optimiser; raises `NonFiniteUpdate` before any weight is touched."""
         batch = batch.to(self._device)
-        losses, priorities, metrics = self._losses(batch)
+        losses, priorities, metrics = self._compiled_losses(batch)
         for optimiser in self._optimisers.values():
             optimiser.zero_grad(set_to_none=True)
         torch.stack(list(losses.values())).sum().backward()
@@ -195,18 +197,19 @@ class Learner:
         length = batch.mask.sum(0)  # [B]; valid rows come first
         back = torch.arange(self._config.learner.novelty_steps, device=self._device)[:, None]
         row = length - 1 - back  # [S, B]
-        is_valid = row >= 0
+        share = (row >= 0).float().flatten()  # of each step in the means: rows that do not exist, 0
+        share = share / share.sum()
         row = row.clamp(min=0)
         column = torch.arange(row.shape[1], device=self._device).expand_as(row)
-        row, column = row[is_valid], column[is_valid]
+        row, column = row.flatten(), column.flatten()
         before, after = prepared[row, column], prepared[row + 1, column]
         action = batch.action[row, column]
         logits = embedding.action_logits(before, after)
         losses = {
-            "inverse_dynamics": F.cross_entropy(logits, action),
-            "rnd": rnd(after).mean(),
+            "inverse_dynamics": (share * F.cross_entropy(logits, action, reduction="none")).sum(),
+            "rnd": (share * rnd(after)).sum(),
         }
-        return losses, (logits.argmax(-1) == action).float().mean()
+        return losses, (share * (logits.argmax(-1) == action)).sum()
 
     def state_dict(self) -> dict[str, Any]:
         """Everything needed to go on."""

@@ -1,0 +1,1 @@
+"""How fast each part is, beside what it cannot avoid on this machine."""

@@ -1,0 +1,76 @@
+"""One update beside its arithmetic at the rate of a large matrix product."""
+
+from dataclasses import replace
+
+import numpy as np
+import torch
+
+from agent57.bench.cost import Result, compare, cost_of
+from agent57.bench.limits import Limits, count_flops
+from agent57.bench.plan import Plan, bench_config
+from agent57.config import Config
+from agent57.envs.make import check_env
+from agent57.envs.spec import EnvSpec
+from agent57.learner import Learner
+from agent57.player import make_networks
+from agent57.types import Batch
+
+EAGER_AIM, COMPILED_AIM = 0.35, 0.55
+CPU = torch.device("cpu")
+
+
+def random_batch(config: Config, spec: EnvSpec, num_values: int, state_size: int) -> Batch:
+    """A batch of full windows that nobody played."""
+    rng = np.random.default_rng(0)
+    rows, size = config.sequence.window, config.learner.batch
+
+    def integers(high: int, *shape: int, dtype: type = np.int64) -> torch.Tensor:
+        return torch.from_numpy(rng.integers(high, size=shape, dtype=dtype))
+
+    def normal(*shape: int) -> torch.Tensor:
+        return torch.from_numpy(rng.standard_normal(shape, np.float32))
+
+    return Batch(
+        observation=integers(256, rows + 1, size, *spec.observation_shape, dtype=np.uint8),
+        previous_action=integers(spec.num_actions, rows + 1, size),
+        previous_extrinsic=normal(rows + 1, size),
+        previous_intrinsic=normal(rows + 1, size).abs(),
+        action=integers(spec.num_actions, rows, size),
+        action_prob=torch.full((rows, size), 0.5),
+        extrinsic=normal(rows, size),
+        intrinsic=normal(rows, size).abs(),
+        discount=torch.ones(rows, size),
+        mask=torch.ones(rows, size, dtype=torch.bool),
+        arm=integers(config.family.arms, size),
+        start=torch.zeros(size, dtype=torch.int64),
+        state=torch.zeros(num_values, 2, size, state_size),
+        key=torch.arange(size),
+        probability=torch.full((size,), 1 / size, dtype=torch.float64),
+    )
+
+
+def learning(plan: Plan, limits: Limits, scale: str, *, is_compiled: bool) -> Result:
+    """Timesteps per second through `Learner.update`."""
+    config = bench_config(scale, plan.main_lanes)
+    if is_compiled:
+        config = replace(config, learner=replace(config.learner, compile="on"))
+    spec = check_env(config.env)
+    networks = make_networks(config, spec)
+    learner = Learner(config, networks, CPU)
+    batch = random_batch(config, spec, networks.num_values, networks.state_size)
+    # Compiled graphs hide their arithmetic from the counter; it is that of the plain update.
+    plain = Learner(bench_config(scale, plan.main_lanes), make_networks(config, spec), CPU)
+    flops = count_flops(lambda: plain.update(batch))
+    for _ in range(2):
+        learner.update(batch)
+    rows, size = config.sequence.window, config.learner.batch
+    figures = compare(
+        lambda: cost_of(lambda: learner.update(batch), plan.seconds),
+        lambda: limits.flop() * flops,
+        plan.repeats,
+        rows * size,
+    )
+    kind = "compiled" if is_compiled else "eager"
+    note = f"{kind}, {size} x {rows}; {flops / 1e9:.1f} GFLOP an update"
+    aim = COMPILED_AIM if is_compiled else EAGER_AIM
+    return Result(part="learning", scale=scale, unit="timesteps", aim=aim, note=note, **figures)

@@ -1,0 +1,99 @@
+"""Acting and learning together, as `agent57 train` does it, beside the sum of the parts alone."""
+
+import math
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+
+import torch
+
+from agent57.bench.cost import Cost, Result, cost_of
+from agent57.bench.plan import LEARNED_PER_STEP, Plan, bench_config
+from agent57.config import Config
+from agent57.records.folder import RunFolder
+from agent57.records.journal import Journal
+from agent57.replay.ratio import SamplesPerInsert
+from agent57.runtime import inline
+from agent57.runtime.session import Session
+
+AIM = 0.85
+NEVER = 1e9  # seconds
+
+
+def end_to_end(plan: Plan, scale: str) -> Result:
+    """Agent steps per second of the inline runtime, its evaluator and journal included."""
+    config = bench_config(scale, plan.main_lanes)
+    parts = inline.build(config, torch.device("cpu"))
+    lanes = config.actor.lanes
+    per_update = config.learner.batch * config.sequence.trace / (LEARNED_PER_STEP * lanes)
+    steps = math.ceil(plan.whole_updates * per_update)  # of every lane
+    with _journal(config) as journal:
+        while parts.learner.num_updates < 2:
+            _train(config, parts, journal, math.ceil(per_update))
+        before = _alone(config, parts, steps)
+        num_updates = parts.learner.num_updates
+        whole = cost_of(lambda: _train(config, parts, journal, steps))
+        num_updates = parts.learner.num_updates - num_updates
+        after = _alone(config, parts, steps)
+    played, learned = ((a + b) * 0.5 for a, b in zip(before, after, strict=True))
+    alone = played * steps + learned * num_updates
+    rate = steps * lanes / whole.wall
+    mixture = num_updates * config.learner.batch * config.sequence.trace / (steps * lanes)
+    return Result(
+        part="end to end",
+        scale=scale,
+        unit="steps",
+        rate=rate,
+        lowest=rate,
+        highest=rate,
+        limit=steps * lanes / alone.wall,
+        ratio=alone.wall / whole.wall,
+        cpu_ratio=alone.cpu / whole.cpu,
+        aim=AIM,
+        note=f"{mixture:.1f} timesteps learned a step, {lanes} lanes and an evaluator",
+    )
+
+
+@contextmanager
+def _journal(config: Config) -> Iterator[Journal]:
+    with tempfile.TemporaryDirectory() as path:
+        folder = RunFolder.create(Path(path) / "run", config)
+        journal = Journal(folder, config.run.log_frames)
+        try:
+            yield journal
+        finally:
+            journal.close()
+            folder.close()
+
+
+def _train(config: Config, parts: inline.Parts, journal: Journal, steps: int) -> None:
+    """So many steps of every lane in the inline runtime, and the updates they earn."""
+    frames = parts.actor.num_frames + steps * config.actor.lanes * config.env.frame_skip
+    session = Session(lambda _: None, lambda: True, NEVER, is_new=False)
+    inline.train(replace(config, run=replace(config.run, frames=frames)), parts, journal, session)
+
+
+def _alone(config: Config, parts: inline.Parts, steps: int) -> tuple[Cost, Cost]:
+    """The cost of a step of actor and evaluator, then of each update these steps earned."""
+
+    def act() -> None:
+        for block in parts.actor.step()[0]:
+            parts.replay.add(block)
+
+    def learn() -> None:
+        batch = parts.replay.sample(config.learner.batch)
+        parts.replay.reprioritise(batch.key, parts.learner.update(batch).priorities)
+
+    def learn_all() -> None:
+        inserted, batch = parts.replay.num_windows_inserted, config.learner.batch
+        while ratio.owes_update(inserted, parts.learner.num_updates, batch):
+            learn()
+
+    ratio = SamplesPerInsert(config.replay)
+    played = cost_of(act, calls=steps)
+    played += cost_of(lambda: parts.evaluator.step(0), calls=steps)
+    num_updates = parts.learner.num_updates
+    learned = cost_of(learn_all)
+    return played, learned * (1 / max(1, parts.learner.num_updates - num_updates))

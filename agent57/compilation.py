@@ -1,0 +1,61 @@
+"""Whether an update is compiled (`learner.compile`), and what happens where it cannot be.
+
+On a CPU an update is matrix products from end to end, and compiling it made it slower
+(docs/PERFORMANCE.md); on a GPU it saves the launches of many small kernels.
+"""
+
+import os
+import shutil
+import warnings
+from collections.abc import Callable
+from typing import Generic, Literal, ParamSpec, TypeVar
+
+import torch
+
+from agent57.config import require
+
+Inputs = ParamSpec("Inputs")
+Output = TypeVar("Output")
+
+
+def has_compiler() -> bool:
+    """Whether torch.compile would find a C++ compiler."""
+    return any(shutil.which(name) for name in (os.environ.get("CXX", "g++"), "g++", "clang++"))
+
+
+def compiled(
+    function: Callable[Inputs, Output], mode: Literal["auto", "on", "off"], device: torch.device
+) -> Callable[Inputs, Output]:
+    """The function, compiled at its first call if `mode` says so; auto: on a GPU, if possible."""
+    if mode == "off" or (mode == "auto" and device.type != "cuda"):
+        return function
+    if mode == "on":
+        require(
+            has_compiler(),
+            "learner.compile on needs a C++ compiler: install g++, or set it to off",
+        )
+        return torch.compile(function, dynamic=False)
+    if not has_compiler():
+        warnings.warn("no C++ compiler found: updates run uncompiled, and slower", stacklevel=2)
+        return function
+    return _Attempt(function)
+
+
+class _Attempt(Generic[Inputs, Output]):
+    """A compiled function, or the plain one from the moment compiling it failed."""
+
+    def __init__(self, plain: Callable[Inputs, Output]) -> None:
+        self._plain = plain
+        self._compiled: Callable[Inputs, Output] | None = torch.compile(plain, dynamic=False)
+
+    def __call__(self, *args: Inputs.args, **kwargs: Inputs.kwargs) -> Output:
+        if self._compiled is not None:
+            from torch._dynamo.exc import TorchDynamoException
+
+            try:
+                return self._compiled(*args, **kwargs)
+            except TorchDynamoException as error:
+                reason = str(error).strip().splitlines()[0]
+                warnings.warn(f"updates run uncompiled, and slower: {reason}", stacklevel=2)
+                self._compiled = None
+        return self._plain(*args, **kwargs)
