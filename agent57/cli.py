@@ -30,6 +30,7 @@ COMMANDS = {  # each is agent57.commands.<name>
     "scores": "the paper's scores, and its table 1 recomputed",
     "export": "the records of a run as CSV",
     "reproduce": "repeat an experiment of the paper",
+    "bench": "how fast each part is, beside what this machine cannot avoid",
     "presets": "list the systems of the paper, or compare two",
 }
 
