@@ -19,6 +19,7 @@ from agent57.config import Config
 from agent57.curiosity.reward import Curiosity
 from agent57.envs.spec import EnvSpec, Step, VectorEnv
 from agent57.nets.networks import Networks
+from agent57.nets.side_by_side import SideBySide
 from agent57.ops.family import betas, gammas
 from agent57.ops.policy import choose_actions, mix_values
 from agent57.ops.td import value_weights
@@ -109,6 +110,7 @@ class Player:
         networks = networks or make_networks(config, env.spec)
         self.networks = networks.to(device).eval().requires_grad_(False)
         self._uniforms = LaneUniforms(config.run.seed, action_role, first_lane, env.num_lanes)
+        self._side_by_side = SideBySide(device)
         self.curiosity = self._make_curiosity()
 
         lanes, spec = env.num_lanes, env.spec
@@ -129,7 +131,9 @@ class Player:
             return None
         versions = self._config.actor.embedding_versions
         lanes = self._env.num_lanes
-        return Curiosity(embedding, rnd, lanes, versions, self._config.curiosity)
+        return Curiosity(
+            embedding, rnd, lanes, versions, self._config.curiosity, self._side_by_side
+        )
 
     def load_weights(self, weights: Weights, version: int) -> None:
         """Copy the learner's weights; running episodes keep the embedding they began with."""
@@ -240,7 +244,9 @@ class Player:
         """Values [V, E, A] of the lanes' current observations, and the states after them."""
         previous = [torch.from_numpy(x).to(self._device)[None] for x in self._previous()]
         arm = torch.from_numpy(self._arm).to(self._device)
-        value, state = self.networks.value(self._prepared[None], *previous, arm, self._state)
+        value, state = self.networks.value(
+            self._prepared[None], *previous, arm, self._state, run=self._side_by_side
+        )
         return value[:, 0], state
 
     def _mix(self, value: Tensor) -> Tensor:

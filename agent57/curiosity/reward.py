@@ -7,6 +7,7 @@ loaded. RND follows the learner with the value networks.
 """
 
 import copy
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -18,6 +19,7 @@ from agent57.curiosity.episodic import EpisodicMemory
 from agent57.curiosity.lifelong import Modulator
 from agent57.nets.embedding import Embedding
 from agent57.nets.rnd import Rnd
+from agent57.nets.side_by_side import in_turn
 
 
 class Curiosity:
@@ -30,7 +32,9 @@ class Curiosity:
         num_lanes: int,
         num_versions: int,
         config: CuriosityConfig,
+        side_by_side: Callable[[Any], Any] = in_turn,
     ) -> None:
+        self._side_by_side = side_by_side
         self._newest = embedding
         self._newest_version = 0
         self._rnd = rnd
@@ -55,8 +59,13 @@ class Curiosity:
     @torch.inference_mode()
     def reward(self, prepared: Tensor) -> np.ndarray:
         """r^i of arriving at these states [E]: episodic novelty, amplified up to L times."""
-        novelty = self._memory.novelty(self._embed(prepared))
-        modulation = self.modulator(self._rnd(prepared).float().cpu().numpy())
+        novelty, error = self._side_by_side(
+            [
+                lambda: self._memory.novelty(self._embed(prepared)),
+                lambda: self._rnd(prepared).float().cpu().numpy(),
+            ]
+        )
+        modulation = self.modulator(error)
         self.last = {"novelty": novelty, "modulation": modulation}
         return novelty * modulation
 

@@ -5,13 +5,15 @@ the arm j, and the recurrent state.
 """
 
 from collections.abc import Callable
-from typing import Literal
+from functools import partial
+from typing import Any, Literal
 
 import torch
 import torch.nn.functional as F
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
+from agent57.nets.side_by_side import in_turn
 from agent57.nets.torso import Trunk
 from agent57.ops.squash import squash
 
@@ -92,8 +94,12 @@ class ValueNets(nn.Module):
         previous_intrinsic: Float[Tensor, "T B"],
         arm: Int[Tensor, "B"],
         state: Float[Tensor, "V 2 B H"],
+        run: Callable[[Any], Any] = in_turn,
     ) -> tuple[Float[Tensor, "V T B A"], Float[Tensor, "V 2 B H"]]:
-        """Values of all networks at each row, and their states after the last row."""
+        """Values of all networks at each row, and their states after the last row.
+
+        `run` may evaluate the networks side by side.
+        """
         rewards = torch.stack([previous_extrinsic, previous_intrinsic], dim=-1)
         if self.reward_input == "squash":
             rewards = squash(rewards, 1e-3)
@@ -105,5 +111,5 @@ class ValueNets(nn.Module):
             ],
             dim=-1,
         )
-        outputs = [net(prepared, inputs, state[v]) for v, net in enumerate(self.nets)]
+        outputs = run([partial(net, prepared, inputs, state[v]) for v, net in enumerate(self.nets)])
         return torch.stack([q for q, _ in outputs]), torch.stack([s for _, s in outputs])
