@@ -12,167 +12,39 @@ import argparse
 import dataclasses
 import json
 import time
-from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import numpy as np
 import torch
 
-from agent57.config import EnvConfig, ReplayConfig, SequenceConfig
-from agent57.envs.make import make_env
+from agent57.bench.plan import FULL
+from agent57.bench.play import (
+    SEQUENCE,
+    Recording,
+    Rows,
+    joined,
+    make_assembler,
+    make_replay,
+    record,
+)
+from agent57.bench.play import insert as play_into
+from agent57.bench.replay import windows_by_key
+from agent57.config import ReplayConfig, SequenceConfig
 from agent57.replay.assembler import Assembler
-from agent57.replay.block import Block, Layout
+from agent57.replay.block import Layout
 from agent57.replay.buffer import Replay
 from agent57.replay.codec import Decoder, Encoder
 from agent57.types import Played
 
-GAMES = (
-    "pong", "breakout", "montezuma_revenge", "private_eye", "beam_rider", "skiing", "enduro",
-    "battle_zone",
-)  # fmt: skip
-LAYOUT = Layout(
-    observation_shape=(1, 84, 84),
-    observation_dtype="uint8",
-    num_actions=18,
-    num_values=2,
-    state=512,
-)
-SEQUENCE = SequenceConfig()
+GAMES = FULL.games
 BATCH = 64
-
-
-@dataclasses.dataclass
-class Recording:
-    """What E lanes of one game played, [E, steps, ...]."""
-
-    observation: np.ndarray  # [E, steps + 1, ...]; the first of a new episode where one ended
-    final_observation: dict[tuple[int, int], np.ndarray]  # by lane and step, where one ended
-    action: np.ndarray
-    reward: np.ndarray
-    terminated: np.ndarray
-    truncated: np.ndarray
-
-
-def record(game: str, num_lanes: int, num_steps: int, seed: int) -> Recording:
-    rng = np.random.default_rng(seed)
-    env = make_env(EnvConfig(name=game), num_lanes)
-    ended = np.ones(num_lanes, bool)
-    rows = (num_lanes, num_steps)
-    recording = Recording(
-        observation=np.empty((num_lanes, num_steps + 1, *LAYOUT.observation_shape), np.uint8),
-        final_observation={},
-        action=rng.integers(env.spec.num_actions, size=rows),
-        reward=np.zeros(rows, np.float32),
-        terminated=np.zeros(rows, bool),
-        truncated=np.zeros(rows, bool),
-    )
-    for t in range(num_steps):
-        seeds = rng.integers(2**31, size=num_lanes)
-        recording.observation[:, t] = env.reset(ended, seeds)
-        step = env.step(recording.action[:, t])
-        recording.reward[:, t] = step.reward
-        recording.terminated[:, t] = step.terminated
-        recording.truncated[:, t] = step.truncated
-        recording.observation[:, t + 1] = step.observation
-        ended = step.terminated | step.truncated
-        for lane in np.flatnonzero(ended):
-            recording.final_observation[int(lane), t] = step.observation[lane].copy()
-    env.close()
-    return recording
-
-
-def joined(recordings: list[Recording]) -> Recording:
-    """The lanes of all recordings side by side."""
-    finals, first = {}, 0
-    for recording in recordings:
-        for (lane, t), observation in recording.final_observation.items():
-            finals[first + lane, t] = observation
-        first += len(recording.action)
-    arrays = {
-        field.name: np.concatenate([getattr(r, field.name) for r in recordings])
-        for field in dataclasses.fields(Recording)
-        if field.name != "final_observation"
-    }
-    return Recording(final_observation=finals, **arrays)
-
-
-class Rows:
-    """A recording as a player would hand it over, again and again."""
-
-    def __init__(self, recording: Recording, seed: int = 0) -> None:
-        rng = np.random.default_rng(seed)
-        self.num_lanes, self.num_steps = recording.action.shape
-        self._recording = recording
-        lanes, values = self.num_lanes, (LAYOUT.num_values, LAYOUT.num_actions)
-        num_values, parts, size = LAYOUT.state_shape
-        self._states = np.tanh(
-            rng.normal(size=(8, num_values, parts, lanes, size)).astype(np.float32)
-        )
-        self._value = rng.normal(size=(values[0], lanes, values[1])).astype(np.float32)
-        self._intrinsic = rng.gamma(1.0, size=(self.num_steps, lanes)).astype(np.float32)
-        # time-major, as a player would produce them
-        self.observation = np.ascontiguousarray(recording.observation.swapaxes(0, 1))
-
-    def play(self, num_steps: int) -> Iterator[Played]:
-        """Rows of all lanes; where the recording starts over, running episodes are truncated."""
-        lanes, recording = self.num_lanes, self._recording
-        zeros, arm = np.zeros(lanes, np.float32), np.zeros(lanes, np.int64)
-        for n in range(num_steps):
-            t = n % self.num_steps
-            terminated, truncated = recording.terminated[:, t], recording.truncated[:, t]
-            if t == self.num_steps - 1 and n < num_steps - 1:
-                truncated = ~terminated
-            following = self.observation[t + 1]
-            for lane in np.flatnonzero(terminated):
-                following = following.copy() if following.base is not None else following
-                following[lane] = recording.final_observation[int(lane), t]
-            action = recording.action[:, t]
-            yield Played(
-                observation=self.observation[t],
-                previous_action=action,
-                previous_extrinsic=zeros,
-                previous_intrinsic=zeros,
-                action=action,
-                action_prob=np.full(lanes, 0.9, np.float32),
-                extrinsic=recording.reward[:, t],
-                intrinsic=self._intrinsic[t],
-                terminated=terminated,
-                truncated=truncated,
-                next_observation=following,
-                arm=arm,
-                state=self._states[t % len(self._states)],
-                value=self._value,
-                final_value=self._value,
-            )
-
-
-def make_replay(config: ReplayConfig) -> Replay:
-    return Replay(config, SEQUENCE, LAYOUT, np.random.default_rng(0))
-
-
-def make_assembler(config: ReplayConfig, num_lanes: int) -> Assembler:
-    return Assembler(
-        SEQUENCE,
-        LAYOUT,
-        num_lanes,
-        first_lane=0,
-        compression=config.compression,
-        threads=config.threads,
-    )
-
-
-def with_priority(block: Block, rng: np.random.Generator) -> Block:
-    return dataclasses.replace(block, priority=float(rng.exponential()))
 
 
 def insert(rows: Rows, replay: Replay, assembler: Assembler, num_steps: int) -> float:
     """Play into the replay; seconds."""
-    rng = np.random.default_rng(0)
     begun = time.perf_counter()
-    for played in rows.play(num_steps):
-        for block, _ in assembler.add(played):
-            replay.add(with_priority(block, rng))
+    play_into(rows, replay, assembler, num_steps)
     return time.perf_counter() - begun
 
 
@@ -254,19 +126,6 @@ def measure_sample(replay: Replay, config: ReplayConfig, repeats: int) -> dict:
     return {
         "batches_per_second": float(np.median(rates)),
         "ratio_to_codec": float(np.median(ratios)),
-    }
-
-
-def windows_by_key(replay: Replay) -> dict[int, list[int]]:
-    """The block ids of each window."""
-    places = {(b.lane, b.episode, b.index): block_id for block_id, b in replay.blocks()}
-    return {
-        block_id: [
-            places[lane, episode, index + offset]
-            for offset in range(SEQUENCE.blocks)
-            if (lane, episode, index + offset) in places
-        ]
-        for (lane, episode, index), block_id in places.items()
     }
 
 

@@ -16,9 +16,9 @@ from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
-from replay import (
-    BATCH,
-    GAMES,
+
+from agent57.bench.plan import FULL
+from agent57.bench.play import (
     LAYOUT,
     SEQUENCE,
     Recording,
@@ -29,9 +29,9 @@ from replay import (
     make_replay,
     record,
 )
-
 from agent57.config import ReplayConfig
 
+BATCH, GAMES = 64, FULL.games
 ROWS = SEQUENCE.window + 1
 STATE = LAYOUT.state_shape
 Filled = tuple[float, Callable[[], object]]  # bytes per transition, and a function that samples

@@ -21,7 +21,7 @@ class Plan:
     threads: tuple[int, ...]
     games: tuple[str, ...]
     game_steps: int
-    whole_updates: int  # in the end-to-end part
+    whole_updates: int  # at least, in the end-to-end part
     compiled: bool
 
 
@@ -37,8 +37,8 @@ FULL = Plan(
         "pong", "breakout", "montezuma_revenge", "private_eye", "beam_rider", "skiing", "enduro",
         "battle_zone",
     ),
-    game_steps=480,
-    whole_updates=4,
+    game_steps=330,
+    whole_updates=3,
     compiled=True,
 )  # fmt: skip
 QUICK = Plan(

@@ -25,7 +25,7 @@ from agent57.replay.codec import Decoder, Encoder
 AIM = 0.5
 BATCH = 64  # windows
 BATCHES = 5  # in one measurement
-LANES = 8  # of each game
+LANES = 16  # of each game
 
 
 def recordings(plan: Plan) -> dict[str, Recording]:

@@ -3,6 +3,7 @@
 import os
 import platform
 import time
+from collections.abc import Callable
 from dataclasses import replace
 
 import torch
@@ -23,60 +24,62 @@ from agent57.runtime.memory import keep_freed_memory
 def run_bench(plan: Plan, console: Console) -> Report:
     """Measure everything; about three minutes on two cores for the full plan."""
     keep_freed_memory()
+    begun, num_threads = time.monotonic(), torch.get_num_threads()
     torch.set_num_threads(max(plan.threads))
-    begun = time.monotonic()
-    parts: list[Result] = []
-    with console.status("limits of this machine") as status:
-        limits = Limits(plan.seconds)
-        rates = {
-            "sgemm GFLOP/s": 1e-9 / limits.flop().wall,
-            "memory read GB/s": 1e-9 / limits.byte().wall,
-        }
-        for scale in plan.scales:
-            status.update(f"acting, {scale} size")
-            parts.append(acting(plan, limits, scale, plan.main_lanes))
-        status.update("novelty")
-        by_memory = [novelty(plan, limits, memory) for memory in plan.memories]
-        parts.append(by_memory[-1])
-        status.update("replay")
-        recorded = recordings(plan)
-        parts += storing(plan, recorded)
-        sizes = bytes_per_transition(recorded)
-        for scale in plan.scales:
-            status.update(f"learning, {scale} size")
-            parts.append(learning(plan, limits, scale, is_compiled=False))
-        if plan.compiled and has_compiler():
-            status.update("learning, compiled (compiling takes most of a minute)")
-            parts.append(learning(plan, limits, plan.scales[0], is_compiled=True))
-        for scale in plan.scales:
-            status.update(f"end to end, {scale} size")
-            parts.append(end_to_end(plan, scale))
-        status.update("scaling")
-        scaling = {
-            "lanes": [acting(plan, limits, plan.scales[0], lanes) for lanes in plan.lanes],
-            "episodic memory": by_memory,
-            "threads": _by_threads(plan),
-        }
-        rates["sgemm GFLOP/s afterwards"] = 1e-9 / limits.flop().wall
+    try:
+        with console.status("limits of this machine") as status:
+            return _measure(plan, lambda part: status.update(part), begun)
+    finally:
+        torch.set_num_threads(num_threads)
+
+
+def _measure(plan: Plan, tell: Callable[[str], None], begun: float) -> Report:
+    first, limits = plan.scales[0], Limits(plan.seconds)
+    rates = {
+        "sgemm GFLOP/s": 1e-9 / limits.flop().wall,
+        "memory read GB/s": 1e-9 / limits.byte().wall,
+    }
+    tell("acting")
+    act = [acting(plan, limits, scale, plan.main_lanes) for scale in plan.scales]
+    tell("novelty")
+    by_memory = [novelty(plan, limits, memory) for memory in plan.memories]
+    tell("replay")
+    recorded = recordings(plan)
+    replay, sizes = storing(plan, recorded), bytes_per_transition(recorded)
+    del recorded
+    tell("learning")
+    learn = [learning(plan, limits, scale, is_compiled=False) for scale in plan.scales]
+    if plan.compiled and has_compiler():
+        tell("learning, compiled (compiling alone takes half a minute)")
+        learn.append(learning(plan, limits, first, is_compiled=True))
+    tell("end to end")
+    whole = [end_to_end(plan, scale) for scale in plan.scales]
+    tell("scaling")
+    main = {plan.main_lanes: act[0]}
+    by_lanes = [main.get(n) or acting(plan, limits, first, n) for n in plan.lanes]
+    by_threads = _by_threads(plan, [act[0], learn[0]])
+    rates["sgemm GFLOP/s afterwards"] = 1e-9 / limits.flop().wall
     return Report(
         machine=_machine(time.monotonic() - begun),
         limits=rates,
-        parts=parts,
-        scaling=scaling,
+        parts=[*act, by_memory[-1], *replay, *learn, *whole],
+        scaling={"lanes": by_lanes, "episodic memory": by_memory, "threads": by_threads},
         bytes_per_transition=sizes,
     )
 
 
-def _by_threads(plan: Plan) -> list[Result]:
+def _by_threads(plan: Plan, with_all: list[Result]) -> list[Result]:
     """Acting and learning with fewer threads of torch; the emulators keep theirs."""
     scale, results = plan.scales[0], []
     for threads in plan.threads:
-        torch.set_num_threads(threads)
-        limits = Limits(plan.seconds)  # of as many threads
-        found = [
-            acting(plan, limits, scale, plan.main_lanes),
-            learning(plan, limits, scale, is_compiled=False),
-        ]
+        found = with_all
+        if threads != max(plan.threads):
+            torch.set_num_threads(threads)
+            limits = Limits(plan.seconds)  # of as many threads
+            found = [
+                acting(plan, limits, scale, plan.main_lanes),
+                learning(plan, limits, scale, is_compiled=False),
+            ]
         results += [replace(result, note=f"{threads} threads; {result.note}") for result in found]
     torch.set_num_threads(max(plan.threads))
     return results

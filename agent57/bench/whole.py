@@ -5,12 +5,13 @@ import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
+from fractions import Fraction
 from pathlib import Path
 
 import torch
 
 from agent57.bench.cost import Cost, Result, cost_of
-from agent57.bench.plan import LEARNED_PER_STEP, Plan, bench_config
+from agent57.bench.plan import Plan, bench_config
 from agent57.config import Config
 from agent57.records.folder import RunFolder
 from agent57.records.journal import Journal
@@ -27,11 +28,10 @@ def end_to_end(plan: Plan, scale: str) -> Result:
     config = bench_config(scale, plan.main_lanes)
     parts = inline.build(config, torch.device("cpu"))
     lanes = config.actor.lanes
-    per_update = config.learner.batch * config.sequence.trace / (LEARNED_PER_STEP * lanes)
-    steps = math.ceil(plan.whole_updates * per_update)  # of every lane
+    steps = _steps(config, plan.whole_updates)
     with _journal(config) as journal:
         while parts.learner.num_updates < 2:
-            _train(config, parts, journal, math.ceil(per_update))
+            _train(config, parts, journal, config.sequence.period)
         before = _alone(config, parts, steps)
         num_updates = parts.learner.num_updates
         whole = cost_of(lambda: _train(config, parts, journal, steps))
@@ -54,6 +54,16 @@ def end_to_end(plan: Plan, scale: str) -> Result:
         aim=AIM,
         note=f"{mixture:.1f} timesteps learned a step, {lanes} lanes and an evaluator",
     )
+
+
+def _steps(config: Config, num_updates: int) -> int:
+    """Steps of every lane that earn a whole number of updates, and at least so many.
+
+    Lanes that began together complete their windows together, every `sequence.period` steps.
+    """
+    earned = Fraction(config.replay.samples_per_insert) * config.actor.lanes / config.learner.batch
+    periods = earned.denominator
+    return periods * math.ceil(num_updates / (periods * earned)) * config.sequence.period
 
 
 @contextmanager

@@ -1,6 +1,5 @@
 """Episodic memory: how novel a state is within its episode (NGU, algorithm 1)."""
 
-import os
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
@@ -20,8 +19,8 @@ class EpisodicMemory:
     Memory is a ring per lane, wiped when an episode ends. The running mean d_m^2 of the squared
     distances to the neighbours is per lane too, cumulative, and carried across episodes.
 
-    Long memories are searched by at most `num_threads` threads, by default half of the cores. They
-    are plain threads that sleep when idle: those of OpenMP spin, and stall when cores are busy.
+    Long memories are searched by at most `num_threads` threads, by default as many as torch has.
+    They are plain ones that sleep when idle: those of OpenMP spin, and stall when cores are busy.
     """
 
     def __init__(
@@ -32,7 +31,7 @@ class EpisodicMemory:
         num_threads: int | None = None,
     ) -> None:
         self._config = config
-        self._num_threads = num_threads or max(1, (os.cpu_count() or 1) // 2)
+        self._num_threads = num_threads or torch.get_num_threads()
         self._pool = ThreadPoolExecutor(self._num_threads, "episodic-memory")
         # Zeros, because the operating system gives those without touching the memory.
         self._memory = np.zeros((num_lanes, config.memory, embedding_size), dtype=np.float32)

@@ -1,0 +1,27 @@
+import numpy as np
+
+from agent57.bench.play import Rows, insert, joined, make_assembler, make_replay, record
+from agent57.config import ReplayConfig
+
+STEPS = 90
+
+
+def test_recorded_play_comes_back_out_of_the_replay() -> None:
+    recording = joined([record("pong", 1, STEPS, seed) for seed in range(2)])
+    rows, config = Rows(recording), ReplayConfig(threads=1)
+    replay = make_replay(config)
+    insert(rows, replay, make_assembler(config, rows.num_lanes), 2 * STEPS)
+    replay.check_valid()
+    assert replay.num_windows_inserted > 0
+    batch = replay.sample(4)
+    stored = batch.observation[:80].numpy()  # [T, B, ...]
+    for column in range(4):
+        start = int(batch.start[column])
+        lanes = [recording.observation[lane, start : start + 80] for lane in range(2)]
+        assert any(np.array_equal(stored[: len(lane), column], lane) for lane in lanes)
+
+
+def test_running_episodes_are_truncated_where_a_recording_starts_over() -> None:
+    rows = Rows(record("pong", 1, 5, seed=0))
+    ended = [bool(played.truncated[0]) for played in rows.play(12)]
+    assert ended == [False] * 4 + [True] + [False] * 4 + [True] + [False] * 2
