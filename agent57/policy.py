@@ -17,7 +17,7 @@ import torch
 
 from agent57.envs.make import check_env
 from agent57.envs.spec import EnvSpec, Step
-from agent57.player import Decision, Player, make_networks
+from agent57.player import Decision, Player
 from agent57.runtime.run import choose_device
 from agent57.runtime.trained import TrainedRun
 
@@ -90,8 +90,7 @@ class Policy:
         self.arm = run.choose_arm(arm)
         self.beta, self.gamma = run.beta_gamma(self.arm)
         self.spec = check_env(run.config.env)
-        self._networks = make_networks(run.config, self.spec)
-        self._networks.load_state_dict(run.weights)
+        self._networks = run.make_networks(self.spec)
 
     def initial_state(self) -> PolicyState:
         """The state before the first episode; each has random numbers of its own."""

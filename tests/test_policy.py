@@ -1,35 +1,74 @@
+from dataclasses import replace
+from pathlib import Path
+
 import numpy as np
 import pytest
 import torch
 
 import agent57
 from agent57.config import ConfigError
-from agent57.envs.make import make_env
+from agent57.envs.make import check_env, make_env
+from agent57.player import make_networks
+from agent57.policy import Policy
+from agent57.presets import make_config
 from agent57.runtime.trained import TrainedRun
 from tests.trained_run import trained_run
 
 CPU = torch.device("cpu")
 
 
-@pytest.mark.parametrize("epsilon", [0.0, 0.3])
-@pytest.mark.parametrize("env_name", ["toy/chain", "random_coin"])
-def test_acts_as_a_player_on_the_same_episodes(env_name, epsilon):
-    path = trained_run(env_name)
-    run = TrainedRun.load(path)
-    policy = agent57.load(path, arm=2, epsilon=epsilon, seed=5)
-    for lane in range(3):
+def untrained(env_name: str) -> TrainedRun:
+    """A run before its first update, of a task of any kind."""
+    config = make_config("agent57", "tiny")
+    config = replace(config, env=replace(config.env, name=env_name))
+    weights = make_networks(config, check_env(config.env)).state_dict()
+    return TrainedRun(
+        path=Path("nowhere"),
+        config=config,
+        counters={"frames": 0, "steps": 0, "updates": 0},
+        weights=weights,
+        best_arm=0,
+        curiosity=None,
+    )
+
+
+def plays_alike(run: TrainedRun, epsilon: float, num_steps: int) -> None:
+    policy = Policy(run, 2, epsilon, 5, CPU)
+    for lane in range(2):
         env = make_env(run.config.env, 1)
         player = run.make_player(env, epsilon, 5, CPU, first_lane=lane)
         player.begin(np.ones(1, bool), np.array([2]))
         state = policy.initial_state()
-        reward, first, ended = 0.0, True, False
-        while not ended:
+        reward, first = 0.0, True
+        for _ in range(num_steps):
             played = player.step()
             action, state = policy.act(played.observation[0], state, reward, first)
             assert action == played.action[0]
             torch.testing.assert_close(state.decision.value.numpy(), played.value)
             reward, first = float(played.extrinsic[0]), False
-            ended = bool(played.terminated[0] or played.truncated[0])
+            if played.terminated[0] or played.truncated[0]:
+                break
+        env.close()
+
+
+@pytest.mark.parametrize("epsilon", [0.0, 0.3])
+def test_acts_as_a_player_on_the_same_episodes(epsilon):
+    plays_alike(TrainedRun.load(trained_run()), epsilon, num_steps=1000)
+
+
+@pytest.mark.parametrize(
+    ("env_name", "kind"),
+    [
+        ("pong", "pixels"),
+        ("MiniGrid-Empty-5x5-v0", "grid"),
+        ("random_coin", "grid"),
+        ("CartPole-v1", "vector"),
+    ],
+)
+def test_acts_on_every_kind_of_observation(env_name, kind):
+    run = untrained(env_name)
+    assert check_env(run.config.env).kind == kind
+    plays_alike(run, 0.1, num_steps=12)
 
 
 def test_a_second_episode_starts_without_the_memories_of_the_first():

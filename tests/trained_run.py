@@ -28,7 +28,7 @@ def call(*args: object) -> tuple[int, str]:
 
 
 @functools.cache
-def trained_run(env: str = "toy/chain", agent: str = "agent57", frames: int = 1200) -> Path:
+def trained_run(env: str = "toy/chain", agent: str = "agent57", frames: int = 600) -> Path:
     """The folder of a run, made once."""
     folder = Path(tempfile.mkdtemp())
     atexit.register(shutil.rmtree, folder, ignore_errors=True)

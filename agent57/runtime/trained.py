@@ -9,10 +9,10 @@ import torch
 
 from agent57.bandit import make_controller
 from agent57.config import Config, require
-from agent57.envs.spec import VectorEnv
+from agent57.envs.spec import EnvSpec, VectorEnv
 from agent57.nets.networks import Networks
 from agent57.ops.family import betas, gammas
-from agent57.player import Player, Weights
+from agent57.player import Player, Weights, make_networks
 from agent57.records.folder import read_config
 from agent57.runtime.run import load_state
 from agent57.seeds import Role
@@ -61,6 +61,12 @@ class TrainedRun:
         """How an arm weighs novelty, and how far it looks ahead."""
         return float(betas(self.config.family)[arm]), float(gammas(self.config.family)[arm])
 
+    def make_networks(self, spec: EnvSpec) -> Networks:
+        """The run's networks for its task."""
+        networks = make_networks(self.config, spec)
+        networks.load_state_dict(self.weights)
+        return networks
+
     def make_player(
         self,
         env: VectorEnv,
@@ -72,13 +78,13 @@ class TrainedRun:
     ) -> Player:
         """A player of the run's weights whose sense of novelty is that of its evaluator.
 
-        `networks`, if given, already hold the weights.
+        `networks`, if given, are those of `make_networks`, shared with other players.
         """
         config = replace(self.config, run=replace(self.config.run, seed=seed))
         epsilons = np.full(env.num_lanes, epsilon)
-        player = Player(config, env, epsilons, ROLES, first_lane, device, networks)
         if networks is None:
-            player.load_weights(self.weights, self.counters["updates"])
+            networks = self.make_networks(env.spec)
+        player = Player(config, env, epsilons, ROLES, first_lane, device, networks)
         if player.curiosity is not None and self.curiosity is not None:
             fresh, saved = player.curiosity.state_dict(), self.curiosity["memory"]
             fresh["moments"] = self.curiosity["moments"]
