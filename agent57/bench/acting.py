@@ -26,7 +26,7 @@ def acting(plan: Plan, limits: Limits, scale: str, lanes: int) -> Result:
     for _ in range(WARM_UP_STEPS):
         actor.step()
         emulator.step()
-    flops = count_flops(actor.step)
+    flops = lanes * _flops_of_a_step(scale)
 
     def unavoidable() -> Cost:
         return cost_of(emulator.step, plan.seconds) + limits.flop() * flops
@@ -36,6 +36,21 @@ def acting(plan: Plan, limits: Limits, scale: str, lanes: int) -> Result:
     note = f"{lanes} lanes; {flops / lanes / 1e6:.1f} MFLOP a step"
     aim = AIM if lanes == plan.main_lanes else None
     return Result(part="acting", scale=scale, unit="steps", aim=aim, note=note, **figures)
+
+
+def _flops_of_a_step(scale: str) -> int:
+    """Arithmetic of one lane's step, which any number of lanes multiplies.
+
+    Counted with a single thread, because the counter does not see what other threads do.
+    """
+    num_threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    try:
+        actor = inline.build(bench_config(scale, 1), CPU).actor
+        actor.step()
+        return count_flops(actor.step)
+    finally:
+        torch.set_num_threads(num_threads)
 
 
 def novelty(plan: Plan, limits: Limits, memory: int, lanes: int = 16) -> Result:

@@ -13,7 +13,6 @@ from tests.house.names import ROOT, modules, test_names
 # Modules without a test file of their own name, and where they are tested instead.
 TESTED_ELSEWHERE = {
     "__main__.py": "tests/test_cli.py",
-    "bench/acting.py": "tests/bench/test_run.py",
     "bench/learning.py": "tests/bench/test_run.py",
     "bench/replay.py": "tests/bench/test_run.py",
     "bench/report.py": "tests/bench/test_run.py",
