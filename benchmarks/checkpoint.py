@@ -27,6 +27,7 @@ from agent57.records.checkpoint import CheckpointStore
 from agent57.replay.block import Block
 from agent57.runtime import inline
 
+BLOCKS_PER_EPISODE = 20  # a game of Pong lost at random
 STEPS_PER_SECOND = 60  # of a laptop run on two cores; what the next checkpoint has to add
 
 
@@ -46,22 +47,22 @@ def played(parts: inline.Parts, num_steps: int) -> list[Block]:
 
 
 def repeated(blocks: list[Block], period: int) -> Iterator[Block]:
-    """The same blocks as episodes of lanes without end, their bytes copied as new ones would be."""
+    """The same blocks as episodes without end, their bytes copied as those of new ones would be."""
     full = [b for b in blocks if b.length == period and b.state is not None and not b.is_last]
-    for episode in itertools.count():
-        for lane, block in enumerate(full):
-            for index in range(2):
-                yield dataclasses.replace(
-                    block,
-                    lane=lane,
-                    episode=episode,
-                    index=index,
-                    is_last=index == 1,
-                    observations=bytes(bytearray(block.observations)),
-                    steps=block.steps.copy(),
-                    state=block.state.copy() if index == 0 else None,
-                    priority=1.0 + lane,
-                )
+    for number, block in enumerate(itertools.cycle(full)):
+        episode, index = divmod(number, BLOCKS_PER_EPISODE)
+        is_last = index == BLOCKS_PER_EPISODE - 1
+        yield dataclasses.replace(
+            block,
+            lane=0,
+            episode=episode,
+            index=index,
+            is_last=is_last,
+            observations=bytes(bytearray(block.observations)),
+            steps=block.steps.copy(),
+            state=None if is_last else block.state.copy(),
+            priority=1.0 + number % 7,
+        )
 
 
 def fill(parts: inline.Parts, blocks: Iterator[Block], transitions: int) -> None:
