@@ -26,16 +26,22 @@ def acting(plan: Plan, limits: Limits, scale: str, lanes: int) -> Result:
     for _ in range(WARM_UP_STEPS):
         actor.step()
         emulator.step()
-    flops = lanes * _flops_of_a_step(scale)
+    flops = _flops_of_a_step(scale)
 
     def unavoidable() -> Cost:
-        return cost_of(emulator.step, plan.seconds) + limits.flop() * flops
+        return cost_of(emulator.step, plan.seconds) + limits.flop() * (lanes * flops)
 
     figures = compare(lambda: cost_of(actor.step, plan.seconds), unavoidable, plan.repeats, lanes)
     emulator.close()
-    note = f"{lanes} lanes; {flops / lanes / 1e6:.1f} MFLOP a step"
-    aim = AIM if lanes == plan.main_lanes else None
-    return Result(part="acting", scale=scale, unit="steps", aim=aim, note=note, **figures)
+    return Result(
+        part="acting",
+        scale=scale,
+        setting=f"{lanes} lanes",
+        unit="steps",
+        aim=AIM if lanes == plan.main_lanes else None,
+        flops=flops,
+        **figures,
+    )
 
 
 def _flops_of_a_step(scale: str) -> int:
@@ -74,6 +80,11 @@ def novelty(plan: Plan, limits: Limits, memory: int, lanes: int = 16) -> Result:
         plan.repeats,
         lanes,
     )
-    aim = NOVELTY_AIM if memory == max(plan.memories) else None
-    note = f"{lanes} lanes, {memory:,} states each"
-    return Result(part="novelty", scale="paper", unit="states", aim=aim, note=note, **figures)
+    return Result(
+        part="novelty",
+        scale="paper",
+        setting=f"{lanes} lanes x {memory:,}",
+        unit="states",
+        aim=NOVELTY_AIM if memory == max(plan.memories) else None,
+        **figures,
+    )

@@ -47,6 +47,7 @@ class Result:
 
     part: str
     scale: str
+    setting: str  # lanes, sizes, threads
     unit: str  # of the rates, per second
     rate: float  # median
     lowest: float
@@ -55,7 +56,7 @@ class Result:
     ratio: float  # of the rate to its limit, each pair measured together; median
     cpu_ratio: float  # the same in the time of the cores
     aim: float | None  # of the ratio
-    note: str = ""
+    flops: float | None = None  # counted, for each unit; None where arithmetic is not the limit
 
 
 def compare(

@@ -72,7 +72,12 @@ def learning(plan: Plan, limits: Limits, scale: str, *, is_compiled: bool) -> Re
         plan.repeats,
         rows * size,
     )
-    kind = "compiled" if is_compiled else "eager"
-    note = f"{kind}, {size} x {rows}; {flops / 1e9:.1f} GFLOP an update"
-    aim = COMPILED_AIM if is_compiled else EAGER_AIM
-    return Result(part="learning", scale=scale, unit="timesteps", aim=aim, note=note, **figures)
+    return Result(
+        part="learning",
+        scale=scale,
+        setting=f"{'compiled' if is_compiled else 'eager'}, {size} x {rows}",
+        unit="timesteps",
+        aim=COMPILED_AIM if is_compiled else EAGER_AIM,
+        flops=flops / (rows * size),
+        **figures,
+    )

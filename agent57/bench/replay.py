@@ -7,7 +7,6 @@ import numpy as np
 from agent57.bench.cost import Cost, Result, compare, cost_of
 from agent57.bench.plan import Plan
 from agent57.bench.play import (
-    LAYOUT,
     SEQUENCE,
     Recording,
     Rows,
@@ -63,7 +62,7 @@ def storing(plan: Plan, recorded: dict[str, Recording]) -> list[Result]:
                 scale="paper",
                 unit="steps",
                 aim=AIM,
-                note=f"{rows.num_lanes} lanes of {len(recorded)} games",
+                setting=f"{rows.num_lanes} lanes, {len(recorded)} games",
                 **compare(
                     lambda: cost_of(play),
                     lambda: _encode_alone(rows, config, pool),
@@ -106,10 +105,13 @@ def _sampling(plan: Plan, replay: Replay, pool: ThreadPoolExecutor) -> Result:
 
     sample()
     figures = compare(sample, decode_alone, plan.repeats, 1)
-    frames = BATCH * (SEQUENCE.window + 1) * LAYOUT.observation_bytes / 1e6
-    note = f"{BATCH} x {SEQUENCE.window}: {frames:.0f} MB of frames"
     return Result(
-        part="replay sample", scale="paper", unit="batches", aim=AIM, note=note, **figures
+        part="replay sample",
+        scale="paper",
+        setting=f"{BATCH} x {SEQUENCE.window}",
+        unit="batches",
+        aim=AIM,
+        **figures,
     )
 
 

@@ -5,6 +5,7 @@ import json
 from pathlib import Path
 from typing import Any
 
+from rich import box
 from rich.console import Console
 from rich.table import Table
 
@@ -31,37 +32,45 @@ class Report:
         console.print(machine, highlight=False)
         limits = ", ".join(f"{name} {value:.1f}" for name, value in self.limits.items())
         console.print(limits, highlight=False)
+        console.print(self._flops(), highlight=False)
         console.print(_table("parts", self.parts))
         for name, results in self.scaling.items():
             console.print(_table(f"by {name}", results))
         sizes = ", ".join(f"{game} {size:.0f}" for game, size in self.bytes_per_transition.items())
         console.print(f"bytes per transition: {sizes} (aim: mean at most 350)", highlight=False)
 
+    def _flops(self) -> str:
+        counted = {
+            f"{r.part} {r.scale} {r.flops / 1e6:.1f} MFLOP per {r.unit.removesuffix('s')}": None
+            for r in self.parts
+            if r.flops is not None
+        }
+        return "counted: " + ", ".join(counted)
+
 
 def _table(title: str, results: list[Result]) -> Table:
-    table = Table(title=title, title_justify="left")
-    for name in ("part", "scale"):
+    table = Table(title=title, title_justify="left", box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0))
+    for name in ("part", "scale", "setting"):
         table.add_column(name)
-    for name in ("rate /s", "spread", "limit /s", "ratio", "CPU ratio", "aim"):
+    for name in ("rate per second", "spread", "limit", "ratio", "CPU ratio", "aim"):
         table.add_column(name, justify="right")
-    table.add_column("")
     for result in results:
         table.add_row(
             result.part,
             result.scale,
-            f"{result.rate:,.0f} {result.unit}" if result.rate >= 100 else _small(result),
+            result.setting,
+            f"{_number(result.rate)} {result.unit}",
             f"±{(result.highest - result.lowest) / 2 / result.rate:.0%}",
-            f"{result.limit:,.0f}",
+            _number(result.limit),
             f"{result.ratio:.2f}",
             f"{result.cpu_ratio:.2f}",
             _aim(result),
-            result.note,
         )
     return table
 
 
-def _small(result: Result) -> str:
-    return f"{result.rate:,.1f} {result.unit}"
+def _number(rate: float) -> str:
+    return f"{rate:,.0f}" if rate >= 100 else f"{rate:.1f}"
 
 
 def _aim(result: Result) -> str:

@@ -80,7 +80,7 @@ def _by_threads(plan: Plan, with_all: list[Result]) -> list[Result]:
                 acting(plan, limits, scale, plan.main_lanes),
                 learning(plan, limits, scale, is_compiled=False),
             ]
-        results += [replace(result, note=f"{threads} threads; {result.note}") for result in found]
+        results += [replace(result, setting=f"{threads} threads") for result in found]
     torch.set_num_threads(max(plan.threads))
     return results
 

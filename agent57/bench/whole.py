@@ -44,6 +44,7 @@ def end_to_end(plan: Plan, scale: str) -> Result:
     return Result(
         part="end to end",
         scale=scale,
+        setting=f"{mixture:.1f} learned a step",
         unit="steps",
         rate=rate,
         lowest=rate,
@@ -52,7 +53,6 @@ def end_to_end(plan: Plan, scale: str) -> Result:
         ratio=alone.wall / whole.wall,
         cpu_ratio=alone.cpu / whole.cpu,
         aim=AIM,
-        note=f"{mixture:.1f} timesteps learned a step, {lanes} lanes and an evaluator",
     )
 
 

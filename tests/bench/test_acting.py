@@ -6,11 +6,11 @@ from agent57.bench.plan import QUICK
 
 
 def test_all_networks_are_counted_whatever_the_threads() -> None:
-    notes = set()
+    counted = set()
     before = torch.get_num_threads()
     for threads in (1, 2):
         torch.set_num_threads(threads)
-        notes.add(acting(QUICK, Limits(0.0), "tiny", lanes=1).note)
+        counted.add(acting(QUICK, Limits(0.0), "tiny", lanes=1).flops)
         assert torch.get_num_threads() == threads
     torch.set_num_threads(before)
-    assert len(notes) == 1
+    assert len(counted) == 1
