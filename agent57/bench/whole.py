@@ -98,7 +98,7 @@ def _alone(config: Config, parts: inline.Parts, steps: int) -> tuple[Cost, Cost]
 
     def learn_all() -> None:
         inserted, batch = parts.replay.num_windows_inserted, config.learner.batch
-        while ratio.owes_update(inserted, parts.learner.num_updates, batch):
+        for _ in range(ratio.updates_owed(inserted, parts.learner.num_updates, batch)):
             learn()
 
     ratio = SamplesPerInsert(config.replay)

@@ -8,7 +8,9 @@ episode live on.
 """
 
 import threading
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -47,6 +49,7 @@ class Replay:
         self._tree = SumTree(self._store.num_slots)  # leaf: the window that starts in this slot
         self._num_windows = self._num_windows_inserted = 0
         self._reader = WindowReader(sequence, layout, threads=config.threads, pin_memory=pin_memory)
+        self._ahead = ThreadPoolExecutor(1, "replay-ahead")
 
     @property
     def num_transitions(self) -> int:
@@ -93,6 +96,25 @@ class Replay:
 
     def sample(self, batch_size: int) -> Batch:
         """Draw windows independently, in proportion to their weights; repeats may occur."""
+        return self._draw(batch_size)()
+
+    def batches(self, count: int, batch_size: int) -> Iterator[Batch]:
+        """Samples, each of which is decompressed while the caller works with the one before it.
+
+        A batch is drawn when the one before it is handed out, so the draws do not depend on how
+        fast anything is, and none is pending after the last.
+        """
+        if not count:
+            return
+        pending = self._ahead.submit(self._draw(batch_size))
+        for num_left in reversed(range(count)):
+            batch = pending.result()
+            if num_left:
+                pending = self._ahead.submit(self._draw(batch_size))
+            yield batch
+
+    def _draw(self, batch_size: int) -> Callable[[], Batch]:
+        """Choose the windows of a batch now; the call that reads them needs no lock."""
         with self._lock:
             if not self._num_windows:
                 raise RuntimeError("replay holds no window yet: nothing to sample")
@@ -101,7 +123,7 @@ class Replay:
             oldest = self._store.live_ids.start
             keys = oldest + (leaves - oldest) % self._tree.num_leaves
             windows = [self._store.window(key) for key in keys.tolist()]
-        return self._reader.read(windows, keys, probability)
+        return partial(self._reader.read, windows, keys, probability)
 
     def reprioritise(self, keys: torch.Tensor, priorities: torch.Tensor) -> None:
         """Write new priorities (before the exponent) of windows named by `Batch.key`.

@@ -15,11 +15,11 @@ class SamplesPerInsert:
         self._min_windows = config.min_windows
         self._samples_per_insert = config.samples_per_insert
 
-    def owes_update(self, num_windows_inserted: int, num_updates: int, batch_size: int) -> bool:
-        """Whether the learner should make its next update now."""
+    def updates_owed(self, num_windows_inserted: int, num_updates: int, batch_size: int) -> int:
+        """How many updates the learner should make now."""
         if num_windows_inserted < self._min_windows:
-            return False
-        return num_updates * batch_size <= self._earned(num_windows_inserted)
+            return 0
+        return max(0, int(self._earned(num_windows_inserted) // batch_size) + 1 - num_updates)
 
     def may_insert(
         self, num_windows_inserted: int, num_updates: int, batch_size: int, slack_updates: int

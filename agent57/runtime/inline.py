@@ -110,10 +110,9 @@ def train(config: Config, parts: Parts, journal: Journal, session: Session) -> N
         for block in blocks:
             replay.add(block)
 
-        while replay.num_windows and ratio.owes_update(
-            replay.num_windows_inserted, learner.num_updates, batch_size
-        ):
-            batch = replay.sample(batch_size)
+        num_inserted = replay.num_windows_inserted if replay.num_windows else 0
+        num_owed = ratio.updates_owed(num_inserted, learner.num_updates, batch_size)
+        for batch in replay.batches(num_owed, batch_size):
             update = learner.update(batch)
             replay.reprioritise(batch.key, update.priorities)
             journal.add(update.metrics)

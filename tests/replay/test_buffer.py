@@ -314,6 +314,27 @@ def test_equal_seeds_give_equal_batches_by_law():
     assert_same_batch(one.sample(16), two.sample(16))
 
 
+def test_batches_ahead_are_drawn_in_order_whatever_the_speed_by_law():
+    one, two = make_replay(seed=5), make_replay(seed=5)
+    fill(one, 30)
+    fill(two, 30)
+    ahead = list(one.batches(3, 16))
+    for batch in ahead:
+        assert_same_batch(batch, two.sample(16))
+    assert one.state_dict()["rng"] == two.state_dict()["rng"]  # nothing is drawn beyond the last
+    assert list(one.batches(0, 16)) == []
+
+
+def test_a_batch_ahead_does_not_see_the_priorities_written_meanwhile():
+    replay = make_replay()
+    fill(replay, 3)
+    drawn = []
+    for batch in replay.batches(3, 64):
+        replay.reprioritise(torch.arange(3), torch.tensor([1.0, 0.0, 0.0]))
+        drawn.append(set(batch.key.tolist()))
+    assert drawn == [{0, 1, 2}, {0, 1, 2}, {0}]
+
+
 def test_threads_may_insert_sample_and_reprioritise_at_once():
     replay = make_replay(PAIR, PIXELS, capacity=120)
     fill(replay, 5, PIXELS)
