@@ -33,6 +33,14 @@ class NonFiniteUpdate(FloatingPointError):
         self.batch = batch
 
 
+def check_precision(config: Config, device: torch.device) -> None:
+    """Refuse a precision the device cannot learn in."""
+    require(
+        config.learner.precision == "float32" or device.type != "cpu",
+        "learner.precision bfloat16 needs a GPU: use float32 on a CPU",
+    )
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Update:
     """What an update leaves behind."""
@@ -45,10 +53,7 @@ class Learner:
     """The online and target networks and their optimisers."""
 
     def __init__(self, config: Config, networks: Networks, device: torch.device) -> None:
-        require(
-            config.learner.precision == "float32" or device.type != "cpu",
-            "learner.precision bfloat16 needs a GPU: use float32 on a CPU",
-        )
+        check_precision(config, device)
         self._config = config
         self._device = device
         self.networks = networks.to(device).train()

@@ -62,8 +62,8 @@ def configured(args: list[str]) -> tuple[Config, Path]:
         frames=config.run.frames if known.frames is None else known.frames,
     )
     config = replace(config, run=run, env=replace(config.env, name=known.env))
-    out = known.out or Path("runs") / known.env.replace("/", "-")
-    return apply_overrides(config, rest), out
+    config = apply_overrides(config, rest)
+    return config, known.out or Path("runs") / config.env.name.replace("/", "-")
 
 
 def apply_overrides(config: Config, args: list[str]) -> Config:

@@ -14,7 +14,7 @@ from rich.console import Console
 from agent57.config import Config, ConfigError, require
 from agent57.envs.make import check_env
 from agent57.envs.spec import EnvironmentFault
-from agent57.learner import NonFiniteUpdate
+from agent57.learner import NonFiniteUpdate, check_precision
 from agent57.records.checkpoint import newest_state
 from agent57.records.folder import (
     CHECKPOINTS,
@@ -52,6 +52,7 @@ def start(config: Config, out: Path, console: Console) -> None:
     """Train a new run."""
     check_free(out)
     device = choose_device(config.run.device)
+    check_precision(config, device)
     check_env(config.env)
     folder = RunFolder.create(out, config)
     _run(config, folder, device, console, is_resumed=False)
