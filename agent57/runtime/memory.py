@@ -1,7 +1,8 @@
 """Memory of the process: freed tensors are kept for the next update instead of given back.
 
 By default glibc returns every large tensor to the operating system when it is freed and faults it
-in again, page by page, for the next one; in training that cost half of the time of an update.
+in again, page by page, for the next one; that cost half of the core time of the convolutions'
+gradients.
 """
 
 import ctypes
