@@ -79,6 +79,8 @@ WRONG = [
     (("--env.sticky-actions", "2"), "env.sticky_actions must lie in [0, 1]", "got 2"),
     (("--learner.transform", "identity", "--learner.mixture", "h"), "learner.mixture", "set"),
     (("--famly.arms", "4"), "unknown option --famly.arms", "did you mean --family.arms?"),
+    (("--run.agent", "ngu"), "--run.agent is only a label of the run", "use --agent"),
+    (("--run.scale=paper",), "--run.scale is only a label of the run", "use --scale"),
     (("--actor.lnes", "4"), "unknown option --actor.lnes", "did you mean --actor.lanes?"),
 ]
 

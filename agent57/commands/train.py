@@ -11,6 +11,8 @@ from agent57.commands.options import parse
 from agent57.config import Config, ConfigError
 from agent57.presets import flatten, make_config
 
+LABELS = {"--run.agent": "--agent", "--run.scale": "--scale"}  # what they name is chosen by these
+
 
 @dataclass(frozen=True, kw_only=True)
 class Train:
@@ -73,6 +75,8 @@ def apply_overrides(config: Config, args: list[str]) -> Config:
     known = {f"--{name}" for name in flatten(config)}
     for arg in args:
         name = arg.split("=")[0]
+        if name in LABELS:
+            raise ConfigError(f"{name} is only a label of the run: use {LABELS[name]}")
         if name.startswith("--") and name.replace("-", "_").replace("__", "--", 1) not in known:
             import difflib
 
