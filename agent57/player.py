@@ -43,6 +43,7 @@ def make_networks(config: Config, spec: EnvSpec) -> Networks:
             spec.num_actions,
             config.family.arms,
             config.family.is_curious,
+            config.learner.squash_epsilon,
         )
 
 

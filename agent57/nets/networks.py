@@ -24,7 +24,9 @@ class Networks(nn.Module):
         num_actions: int,
         num_arms: int,
         is_curious: bool,
+        squash_epsilon: float,
     ) -> None:
+        """`squash_epsilon`: of h, where the previous rewards are squashed."""
         super().__init__()
         self.kind = kind
         self.max_value = max_value
@@ -44,9 +46,8 @@ class Networks(nn.Module):
             return ValueNet(make_trunk(), num_inputs, num_actions, *sizes, config.core)
 
         self.num_values = 2 if config.values == "separate" else 1
-        self.value = ValueNets(
-            make_value, self.num_values, num_actions, num_arms, config.reward_input
-        )
+        reward_epsilon = squash_epsilon if config.reward_input == "squash" else None
+        self.value = ValueNets(make_value, self.num_values, num_actions, num_arms, reward_epsilon)
         self.embedding = (
             Embedding(make_trunk(), config.embedding, config.inverse_head, num_actions)
             if is_curious

@@ -78,12 +78,13 @@ class ValueNets(nn.Module):
         num_nets: int,
         num_actions: int,
         num_arms: int,
-        reward_input: Literal["raw", "squash"],
+        reward_epsilon: float | None,
     ) -> None:
+        """`reward_epsilon`: of h applied to the previous rewards; None leaves them raw."""
         super().__init__()
         self.num_actions = num_actions
         self.num_arms = num_arms
-        self.reward_input = reward_input
+        self.reward_epsilon = reward_epsilon
         self.nets = nn.ModuleList(make(num_actions + num_arms + 2) for _ in range(num_nets))
 
     def forward(
@@ -101,8 +102,8 @@ class ValueNets(nn.Module):
         `run` may evaluate the networks side by side.
         """
         rewards = torch.stack([previous_extrinsic, previous_intrinsic], dim=-1)
-        if self.reward_input == "squash":
-            rewards = squash(rewards, 1e-3)
+        if self.reward_epsilon is not None:
+            rewards = squash(rewards, self.reward_epsilon)
         inputs = torch.cat(
             [
                 F.one_hot(previous_action, self.num_actions).float(),

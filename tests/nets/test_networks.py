@@ -30,7 +30,7 @@ def observe(kind: Kind, shape: tuple[int, ...], max_value: int, *lead: int) -> t
 @pytest.mark.parametrize(("kind", "shape", "max_value"), TASKS)
 def test_one_agent_for_any_observation(kind: Kind, shape: tuple[int, ...], max_value: int) -> None:
     torch.manual_seed(0)
-    networks = Networks(CONFIG, kind, shape, max_value, 4, 3, True)
+    networks = Networks(CONFIG, kind, shape, max_value, 4, 3, True, 1e-3)
     prepared = networks.prepare(observe(kind, shape, max_value, 2, 3))
     rows = (torch.zeros(2, 3, dtype=torch.int64), torch.zeros(2, 3), torch.zeros(2, 3))
     value, _ = networks.value(prepared, *rows, torch.arange(3), torch.zeros(2, 2, 3, 7))
@@ -42,7 +42,7 @@ def test_one_agent_for_any_observation(kind: Kind, shape: tuple[int, ...], max_v
 
 
 def test_values_embedding_and_rnd_share_no_weight() -> None:
-    networks = Networks(CONFIG, "pixels", (1, 84, 84), 255, 4, 3, True)
+    networks = Networks(CONFIG, "pixels", (1, 84, 84), 255, 4, 3, True, 1e-3)
     assert networks.embedding is not None
     assert networks.rnd is not None
     parts = [*networks.value.nets, networks.embedding, networks.rnd.predictor, networks.rnd.target]
@@ -52,13 +52,13 @@ def test_values_embedding_and_rnd_share_no_weight() -> None:
 
 
 def test_without_a_curious_arm_there_is_no_novelty_network() -> None:
-    networks = Networks(CONFIG, "vector", (5,), 1, 4, 1, False)
+    networks = Networks(CONFIG, "vector", (5,), 1, 4, 1, False, 1e-3)
     assert networks.embedding is None
     assert networks.rnd is None
 
 
 def test_a_network_without_core_has_no_state() -> None:
-    networks = Networks(replace(CONFIG, core="none"), "vector", (5,), 1, 4, 3, True)
+    networks = Networks(replace(CONFIG, core="none"), "vector", (5,), 1, 4, 3, True, 1e-3)
     assert networks.state_size == 0
     assert not any(isinstance(module, torch.nn.LSTM) for module in networks.modules())
     rows = (torch.zeros(2, 3, dtype=torch.int64), torch.zeros(2, 3), torch.zeros(2, 3))

@@ -11,6 +11,8 @@ from agent57.config import NetworkConfig
 from agent57.nets.networks import Networks
 from agent57.nets.value import ValueNets
 from agent57.ops.squash import squash
+from agent57.player import make_networks
+from tests.small import SPEC, small_config
 
 T, B, A, J, H = 6, 3, 4, 5, 7
 CONFIG = NetworkConfig(channels=(4, 6, 6), grid_channels=(3, 4), features=9, state=H, head=8)
@@ -21,8 +23,8 @@ def _seed() -> None:
     torch.manual_seed(0)
 
 
-def make_nets(config: NetworkConfig = CONFIG) -> ValueNets:
-    return Networks(config, "vector", (3,), 1, A, J, True).value
+def make_nets(config: NetworkConfig = CONFIG, squash_epsilon: float = 1e-3) -> ValueNets:
+    return Networks(config, "vector", (3,), 1, A, J, True, squash_epsilon).value
 
 
 def make_inputs(num_values: int = 2, size: int = H) -> dict[str, Tensor]:
@@ -125,13 +127,19 @@ def test_a_joint_network_is_one() -> None:
     assert state.shape == (1, 2, B, H)
 
 
-def test_squashed_reward_inputs_by_definition() -> None:
-    raw, inputs = make_nets(), make_inputs()
-    squashed = make_nets(replace(CONFIG, reward_input="squash"))
+@pytest.mark.parametrize("epsilon", [1e-3, 0.2])
+def test_squashed_reward_inputs_by_definition(epsilon: float) -> None:
+    raw, inputs = make_nets(squash_epsilon=epsilon), make_inputs()
+    squashed = make_nets(replace(CONFIG, reward_input="squash"), epsilon)
     squashed.load_state_dict(raw.state_dict())
     names = ("previous_extrinsic", "previous_intrinsic")
-    rescaled = {name: squash(inputs[name], 1e-3) for name in names}
+    rescaled = {name: squash(inputs[name], epsilon) for name in names}
     torch.testing.assert_close(squashed(**inputs)[0], raw(**{**inputs, **rescaled})[0])
+
+
+def test_rewards_that_enter_squashed_are_squashed_as_values_are() -> None:
+    config = small_config(network={"reward_input": "squash"}, learner={"squash_epsilon": 0.05})
+    assert make_networks(config, SPEC).value.reward_epsilon == 0.05
 
 
 def test_regression_state_shifted_along_the_wrong_axis() -> None:

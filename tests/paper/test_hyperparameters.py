@@ -102,8 +102,9 @@ def count(module: torch.nn.Module) -> int:
 def test_the_sizes_of_the_networks() -> None:
     # For 18 actions and one 84 x 84 frame; layer sizes of spec 44.
     config = Config()
+    family, epsilon = config.family, config.learner.squash_epsilon
     networks = Networks(
-        config.network, "pixels", (1, 84, 84), 255, 18, config.family.arms, config.family.is_curious
+        config.network, "pixels", (1, 84, 84), 255, 18, family.arms, family.is_curious, epsilon
     )
     extrinsic, intrinsic = networks.value.nets
     assert count(extrinsic) == count(intrinsic) == 4_420_787
