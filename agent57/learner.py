@@ -5,9 +5,11 @@
 - one Adam and one norm clip per network; target networks copied every `target_period` updates
 - inverse dynamics and RND on the last valid steps of each window
 - new priorities from delta^e + beta_j delta^i
+- as one of several learners, on a share of the batch: the same result as one on the whole of it
 """
 
 import copy
+import math
 from dataclasses import dataclass
 from typing import Any
 
@@ -17,12 +19,18 @@ from torch import Tensor, nn
 
 from agent57.compilation import compiled
 from agent57.config import Config, require
+from agent57.data_parallel import LearnerGroup
 from agent57.nets.networks import Networks
 from agent57.ops.family import betas, gammas
 from agent57.ops.priority import importance_weights, sequence_priority, trained_rows
 from agent57.ops.td import mixed_td_error, td_errors, value_weights
 from agent57.player import Weights
 from agent57.types import Batch
+
+NOVELTY = ("inverse_dynamics", "rnd")  # the networks that learn what is new
+
+# What metrics are means of: sum and number, scalars or per arm [J]. Of none there is no mean.
+Sums = dict[str, tuple[Tensor, Tensor]]
 
 
 class NonFiniteUpdate(FloatingPointError):
@@ -50,12 +58,25 @@ class Update:
 
 
 class Learner:
-    """The online and target networks and their optimisers."""
+    """The online and target networks and their optimisers.
 
-    def __init__(self, config: Config, networks: Networks, device: torch.device) -> None:
+    With a `group`, this is one of several learners that act as one: each is made of the same
+    weights, loads the same state, and is given its share of the windows of each batch, at the same
+    time as the others. Losses, gradients and metrics are then those of the whole batch, the
+    priorities those of the share.
+    """
+
+    def __init__(
+        self,
+        config: Config,
+        networks: Networks,
+        device: torch.device,
+        group: LearnerGroup | None = None,
+    ) -> None:
         check_precision(config, device)
         self._config = config
         self._device = device
+        self._group = group
         self.networks = networks.to(device).train()
         self._target = copy.deepcopy(networks.value).requires_grad_(False).to(device)
         self._beta = torch.from_numpy(betas(config.family)).float().to(device)
@@ -78,7 +99,7 @@ class Learner:
 
     def _make_optimiser(self, name: str, module: nn.Module) -> torch.optim.Adam:
         config = self._config.learner
-        is_novelty = name in ("inverse_dynamics", "rnd")
+        is_novelty = name in NOVELTY
         return torch.optim.Adam(
             module.parameters(),
             lr=config.novelty_learning_rate if is_novelty else config.learning_rate,
@@ -95,37 +116,80 @@ class Learner:
     def update(self, batch: Batch) -> Update:
         """One step of every optimiser; raises `NonFiniteUpdate` before any weight is touched."""
         batch = batch.to(self._device)
-        losses, priorities, metrics = self._compiled_losses(batch)
+        losses, priorities, sums = self._compiled_losses(batch)
+        if self._group is not None:
+            share = self._shares(self._group, batch)
+            losses = {name: loss * share[name] for name, loss in losses.items()}
         for optimiser in self._optimisers.values():
             optimiser.zero_grad(set_to_none=True)
         torch.stack(list(losses.values())).sum().backward()
+        if self._group is not None:
+            parameters = (p for module in self._trained.values() for p in module.parameters())
+            self._group.average(p.grad for p in parameters if p.grad is not None)
         norms = {name: self._clip(module) for name, module in self._trained.items()}
-        self._check_finite(losses, norms, batch)
+        metrics = self._metrics(losses, norms, priorities, sums)
+        for name, value in metrics.items():
+            if name.startswith(("loss/", "gradient_norm/")) and not math.isfinite(value):
+                raise NonFiniteUpdate(name, batch.map(lambda x: x.cpu()))
         for optimiser in self._optimisers.values():
             optimiser.step()
         self.num_updates += 1
         if self.num_updates % self._config.learner.target_period == 0:
             self._target.load_state_dict(self.networks.value.state_dict())
-        metrics |= {f"loss/{name}": loss.detach() for name, loss in losses.items()}
-        metrics |= {f"gradient_norm/{name}": norm for name, norm in norms.items()}
-        clip = self._config.learner.clip_norm
-        metrics |= {f"clipped/{name}": (norm > clip).float() for name, norm in norms.items()}
-        return Update(priorities=priorities.cpu(), metrics=_to_floats(metrics))
+        return Update(priorities=priorities.cpu(), metrics=metrics)
+
+    def _shares(self, group: LearnerGroup, batch: Batch) -> dict[str, Tensor]:
+        """What each loss of this learner's windows counts in that of the whole batch.
+
+        Value losses are means over windows, weighted relative to the batch's largest weight, and
+        novelty losses are means over the steps that exist. Scaled by its share, a loss is one of D
+        terms whose mean is the loss of one learner.
+        """
+        num_steps = batch.mask.sum(0).clamp(max=self._config.learner.novelty_steps).sum()
+        largest = batch.probability.amin() ** -self._config.replay.importance_exponent
+        known = largest.new_tensor([len(batch.arm), self.num_updates])
+        own = torch.stack([known[0], num_steps, largest, known[1]])  # float64
+        every = group.gather(own)  # [D, 4]
+        if (every[:, 3] != self.num_updates).any():
+            counts = every[:, 3].long().tolist()
+            raise RuntimeError(f"learners of a group are out of step: {counts} updates were made")
+        windows, steps = (own / every.mean(0))[:2]
+        value = (windows * largest / every[:, 2].amax()).float()
+        return {name: steps.float() if name in NOVELTY else value for name in self._trained}
 
     def _clip(self, module: nn.Module) -> Tensor:
         """Clip the gradient of one network; its norm before that."""
         return nn.utils.clip_grad_norm_(module.parameters(), self._config.learner.clip_norm)
 
-    def _check_finite(
-        self, losses: dict[str, Tensor], norms: dict[str, Tensor], batch: Batch
-    ) -> None:
-        values = torch.stack([*losses.values(), *norms.values()])
-        if not torch.isfinite(values).all():
-            names = [f"loss/{name}" for name in losses] + [f"gradient/{name}" for name in norms]
-            culprit = names[int((~torch.isfinite(values)).nonzero()[0])]
-            raise NonFiniteUpdate(culprit, batch.map(lambda x: x.cpu()))
+    def _metrics(
+        self,
+        losses: dict[str, Tensor],
+        norms: dict[str, Tensor],
+        priorities: Tensor,
+        sums: Sums,
+    ) -> dict[str, float]:
+        """What to log, of the whole batch."""
+        one = priorities.new_ones(())
+        sums = {f"loss/{name}": (loss.detach(), one) for name, loss in losses.items()} | sums
+        names = [name for key, (total, _) in sums.items() for name in _names(key, total)]
+        pairs = [torch.stack(pair).reshape(2, -1).float() for pair in sums.values()]
+        sum_and_number = torch.cat(pairs, dim=1)  # [2, metrics]
+        largest = priorities.max()
+        if self._group is not None:
+            sum_and_number = self._group.gather(sum_and_number).sum(0)
+            largest = self._group.gather(largest).amax()
+        means = zip(names, *sum_and_number.tolist(), strict=True)
+        largest_priority, *values = torch.stack([largest, *norms.values()]).tolist()
+        gradients = dict(zip(norms, values, strict=True))
+        clip = self._config.learner.clip_norm
+        return {
+            **{name: total / number for name, total, number in means if number},
+            **{f"gradient_norm/{name}": norm for name, norm in gradients.items()},
+            **{f"clipped/{name}": float(norm > clip) for name, norm in gradients.items()},
+            "priority/max": largest_priority,
+        }
 
-    def _losses(self, batch: Batch) -> tuple[dict[str, Tensor], Tensor, dict[str, Tensor]]:
+    def _losses(self, batch: Batch) -> tuple[dict[str, Tensor], Tensor, Sums]:
         """Loss of each trained network, new priorities [B], and what to log."""
         config = self._config
         prepared = self.networks.prepare(batch.observation)
@@ -156,18 +220,17 @@ class Learner:
         mixed = mixed_td_error(td.detach(), value_weights(beta, config.network.values))
         priorities = sequence_priority(mixed, trained, config.replay.priority_mix)
         losses = dict(zip(self._trained, value_loss, strict=False))
-        metrics = {
-            "value/extrinsic": online[0].detach().mean(),
-            "value/intrinsic": online[-1].detach().mean(),
-            "td/mean_abs": (mixed.abs() * trained).sum() / trained.sum().clamp(min=1),
-            "priority/mean": priorities.mean(),
-            "priority/max": priorities.max(),
+        sums = {
+            "value/extrinsic": _of_all(online[0].detach()),
+            "value/intrinsic": _of_all(online[-1].detach()),
+            "td/mean_abs": ((mixed.abs() * trained).sum(), trained.sum()),
+            "priority/mean": _of_all(priorities),
         }
         if "rnd" in self._trained:
             novelty_losses, accuracy = self._novelty_losses(batch, prepared)
             losses |= novelty_losses
-            metrics["inverse_dynamics/accuracy"] = accuracy
-        return losses, priorities, metrics
+            sums["inverse_dynamics/accuracy"] = accuracy
+        return losses, priorities, sums
 
     def _unroll(self, nets: nn.Module, batch: Batch, prepared: Tensor) -> Tensor:
         """Values [V, T+1, B, A] of a batch. No gradient flows from the trace into the burn-in."""
@@ -194,16 +257,21 @@ class Learner:
             per_window = per_window / trained.sum(0).clamp(min=1)
         return (per_window * weight).mean(-1)
 
-    def _novelty_losses(self, batch: Batch, prepared: Tensor) -> tuple[dict[str, Tensor], Tensor]:
-        """Inverse dynamics and RND on the last valid steps of each window (NGU, appendix A)."""
+    def _novelty_losses(
+        self, batch: Batch, prepared: Tensor
+    ) -> tuple[dict[str, Tensor], tuple[Tensor, Tensor]]:
+        """Inverse dynamics and RND on the last valid steps of each window (NGU, appendix A).
+
+        Beside the losses: how many actions were recognised, and of how many.
+        """
         embedding, rnd = self.networks.embedding, self.networks.rnd
         assert embedding is not None
         assert rnd is not None
         length = batch.mask.sum(0)  # [B]; valid rows come first
         back = torch.arange(self._config.learner.novelty_steps, device=self._device)[:, None]
         row = length - 1 - back  # [S, B]
-        share = (row >= 0).float().flatten()  # of each step in the means: rows that do not exist, 0
-        share = share / share.sum()
+        exists = (row >= 0).float().flatten()
+        share = exists / exists.sum()  # of each step in the means: rows that do not exist, 0
         row = row.clamp(min=0)
         column = torch.arange(row.shape[1], device=self._device).expand_as(row)
         row, column = row.flatten(), column.flatten()
@@ -214,7 +282,7 @@ class Learner:
             "inverse_dynamics": (share * F.cross_entropy(logits, action, reduction="none")).sum(),
             "rnd": (share * rnd(after)).sum(),
         }
-        return losses, (share * (logits.argmax(-1) == action)).sum()
+        return losses, ((exists * (logits.argmax(-1) == action)).sum(), exists.sum())
 
     def state_dict(self) -> dict[str, Any]:
         """Everything needed to go on."""
@@ -234,6 +302,11 @@ class Learner:
         self.num_updates = state["num_updates"]
 
 
-def _to_floats(metrics: dict[str, Tensor]) -> dict[str, float]:
-    """Move all scalars off the device at once."""
-    return dict(zip(metrics, torch.stack(list(metrics.values())).tolist(), strict=True))
+def _of_all(values: Tensor) -> tuple[Tensor, Tensor]:
+    """Sum and number of all values."""
+    return values.sum(), values.new_tensor(values.numel())
+
+
+def _names(name: str, values: Tensor) -> list[str]:
+    """The name of a scalar, or one name per arm."""
+    return [f"{name}/{arm}" for arm in range(len(values))] if values.dim() else [name]

@@ -1,0 +1,62 @@
+"""Several learners that act as one: each takes a share of every batch, gradients are averaged.
+
+All of them start from the same weights and make the same steps, so their weights stay the same and
+any one of them can be asked for weights or be saved. What has to be agreed on is what a batch is
+divided by (`Learner` scales its losses by it) and the gradient; the rest is computed by each alone.
+"""
+
+from collections.abc import Iterable
+from datetime import timedelta
+from typing import Self
+
+import torch
+import torch.distributed as dist
+from torch import Tensor
+
+PATIENCE = timedelta(minutes=10)  # with learners that do not come to an exchange
+
+
+class LearnerGroup:
+    """The learners of a run, of which this process holds one."""
+
+    def __init__(self, group: "dist.ProcessGroup") -> None:
+        self._group = group
+        self.num_learners = group.size()
+
+    @classmethod
+    def join(cls, address: str, rank: int, num_learners: int, device: torch.device) -> Self:
+        """Meet the others at `address`, `tcp://host:port` or `file:///path`; waits for all of them.
+
+        Each process may be in one group at a time. NCCL carries what is on a GPU, Gloo the rest.
+        Which network they use is set by `NCCL_SOCKET_IFNAME` and `GLOO_SOCKET_IFNAME`: `lo` keeps
+        learners of one machine on loopback.
+        """
+        backend = "nccl" if device.type == "cuda" else "gloo"
+        dist.init_process_group(
+            backend,
+            init_method=address,
+            timeout=PATIENCE,
+            rank=rank,
+            world_size=num_learners,
+        )
+        assert dist.group.WORLD is not None
+        return cls(dist.group.WORLD)
+
+    def leave(self) -> None:
+        """Leave the group; the others cannot go on without this learner."""
+        dist.destroy_process_group(self._group)
+
+    def gather(self, values: Tensor) -> Tensor:
+        """The values of every learner, [D, ...]; the same answer for all of them."""
+        gathered = [torch.empty_like(values) for _ in range(self.num_learners)]
+        dist.all_gather(gathered, values.contiguous(), group=self._group)
+        return torch.stack(gathered)
+
+    def average(self, tensors: Iterable[Tensor]) -> None:
+        """Replace each tensor by its mean over the learners, all of them in one exchange."""
+        tensors = list(tensors)
+        flat = torch.cat([tensor.reshape(-1) for tensor in tensors])
+        dist.all_reduce(flat, group=self._group)
+        means = (flat / self.num_learners).split([tensor.numel() for tensor in tensors])
+        for tensor, mean in zip(tensors, means, strict=True):
+            tensor.copy_(mean.view(tensor.shape))
