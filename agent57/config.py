@@ -136,7 +136,7 @@ class CuriosityConfig:
     max_similarity: float = 8.0  # s_m, NGU table 6
     memory: int = 30_000  # embeddings kept per episode, table
     max_modulation: float = 5.0  # L, table
-    warmup_steps: int = 1000  # agent steps of all lanes before alpha may differ from 1; spec 25
+    warmup_steps: int = 1000  # agent steps of a lane before its alpha may differ from 1; spec 25
 
     def __post_init__(self) -> None:
         require_positive(

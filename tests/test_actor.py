@@ -195,7 +195,7 @@ def test_the_state_of_an_actor_is_a_copy() -> None:
 
 
 def test_split_actors_are_the_lanes_of_one_by_law() -> None:
-    config = changed(CONFIG, curiosity={"warmup_steps": 10**6})
+    config = changed(CONFIG, curiosity={"warmup_steps": 5})
     whole = make_actor(config)
     parts = [
         make_actor(config, walk(1, 11, terminates=True), first_lane=0),

@@ -58,8 +58,8 @@ INDEX: dict[str, list[tuple[str, str]]] = {
         (ACTOR, "test_every_step_of_every_finished_episode_is_in_a_block"),
     ],
     "running variance merges with the wrong weight": [
-        (LIFELONG, "test_regression_first_batch_is_not_the_raw_second_moment"),
-        (LIFELONG, "test_moments_of_batches_are_those_of_everything_by_definition"),
+        (LIFELONG, "test_regression_first_values_are_not_the_raw_second_moment"),
+        (LIFELONG, "test_moments_of_each_lane_are_those_of_everything_it_saw_by_definition"),
     ],
     "RND without 1 + and without the mean": [
         (LIFELONG, "test_regression_error_over_deviation_without_the_mean"),

@@ -18,7 +18,7 @@ from tests.small import CPU, SPEC, changed, make_learner, same_tree, small_confi
 
 ROLES = (Role.ACTOR_EPISODES, Role.ACTOR_ACTIONS)
 EPSILON = 0.4
-CONFIG = small_config(curiosity={"warmup_steps": 10**6})  # alpha is 1: it depends on all lanes
+CONFIG = small_config(curiosity={"warmup_steps": 10**6})  # alpha is 1
 
 
 def make_player(
@@ -213,10 +213,11 @@ def test_equal_seeds_play_equally_and_others_do_not() -> None:
 
 
 def test_lanes_of_split_players_play_like_lanes_of_one_by_law() -> None:
-    together = play(make_player(env=walk(3, terminates=True)), 40, [0, 1, 3])
+    config = changed(CONFIG, curiosity={"warmup_steps": 5})
+    together = play(make_player(config, walk(3, terminates=True)), 40, [0, 1, 3])
     split = [
-        play(make_player(env=walk(1, terminates=True), first_lane=0), 40, [0]),
-        play(make_player(env=walk(2, terminates=True), first_lane=1), 40, [1, 3]),
+        play(make_player(config, walk(1, terminates=True), first_lane=0), 40, [0]),
+        play(make_player(config, walk(2, terminates=True), first_lane=1), 40, [1, 3]),
     ]
     for t, row in enumerate(together):
         for name in ("action", "previous_action", "extrinsic", "terminated", "observation"):

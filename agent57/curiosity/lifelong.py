@@ -1,54 +1,70 @@
-"""The life-long modulator: how novel a state is in the whole run, relative to what is usual."""
+"""The life-long modulator: how novel a state is in the whole run, relative to what is usual.
+
+What is usual is a matter of each lane, because a lane is one of the paper's actors: how lanes are
+spread over processes must not change the experiment.
+"""
 
 from typing import Any
 
 import numpy as np
+import torch
 
 
 class RunningMoments:
-    """Mean and deviation of everything seen so far, batch by batch (Chan et al.)."""
+    """Mean and deviation of everything each of E lanes has seen so far (Welford)."""
 
-    def __init__(self) -> None:
-        self.count = 0
-        self.mean = 0.0
-        self._sum_sq = 0.0  # of deviations from the mean
+    def __init__(self, num_lanes: int) -> None:
+        self.count = np.zeros(num_lanes, np.int64)
+        self.mean = np.zeros(num_lanes)
+        self._sum_sq = np.zeros(num_lanes)  # of deviations from the mean
 
     def update(self, values: np.ndarray) -> None:
-        """Take a batch of values into account."""
-        count, mean = values.size, float(values.mean(dtype=np.float64))
-        delta, total = mean - self.mean, self.count + count
-        self._sum_sq += float(np.square(values - mean, dtype=np.float64).sum())
-        self._sum_sq += delta**2 * self.count * count / total
-        self.mean += delta * count / total
-        self.count = total
+        """Take one value of every lane [E] into account."""
+        self.count += 1
+        delta = values - self.mean
+        self.mean += delta / self.count
+        self._sum_sq += delta * (values - self.mean)
 
     @property
-    def deviation(self) -> float:
-        """Standard deviation over the population; 0 before the second value."""
-        return (self._sum_sq / max(self.count, 1)) ** 0.5
+    def deviation(self) -> np.ndarray:
+        """Standard deviation over the population [E]; 0 before the second value."""
+        return np.sqrt(self._sum_sq / np.maximum(self.count, 1))
 
     def state_dict(self) -> dict[str, Any]:
         """Everything needed to go on."""
-        return {"count": self.count, "mean": self.mean, "sum_sq": self._sum_sq}
+        return {name: torch.from_numpy(array.copy()) for name, array in self._arrays().items()}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Go on from `state`."""
-        self.count, self.mean, self._sum_sq = state["count"], state["mean"], state["sum_sq"]
+        """Go on from `state`; what holds for one lane only is taken for all."""
+        for name, array in self._arrays().items():
+            array[:] = torch.as_tensor(state[name]).numpy()
+
+    def _arrays(self) -> dict[str, np.ndarray]:
+        return {"count": self.count, "mean": self.mean, "sum_sq": self._sum_sq}
+
+    @staticmethod
+    def pooled(state: dict[str, Any]) -> dict[str, Any]:
+        """A saved state as that of one lane that had seen what all of them have (Chan et al.)."""
+        count, mean, sum_sq = (torch.as_tensor(state[n]) for n in ("count", "mean", "sum_sq"))
+        total = count.sum()
+        middle = (count * mean).sum() / total.clamp(min=1)
+        spread = sum_sq + count * (mean - middle).square()
+        return {"count": total[None], "mean": middle[None], "sum_sq": spread.sum()[None]}
 
 
 class Modulator:
     """alpha = 1 + (err - mean) / deviation, clipped to [1, L]  (NGU, section 2)."""
 
-    def __init__(self, max_modulation: float, warmup_steps: int) -> None:
+    def __init__(self, num_lanes: int, max_modulation: float, warmup_steps: int) -> None:
         self._max = max_modulation
         self._warmup = warmup_steps
-        self.moments = RunningMoments()
+        self.moments = RunningMoments(num_lanes)
 
     def __call__(self, error: np.ndarray) -> np.ndarray:
         """Modulation of each lane's RND error [E], after taking the errors into account."""
-        self.moments.update(error)
+        self.moments.update(error.astype(np.float64))
         deviation = self.moments.deviation
-        if self.moments.count <= self._warmup or deviation == 0:
-            return np.ones_like(error)
-        alpha = 1 + (error - self.moments.mean) / deviation
-        return np.clip(alpha, 1.0, self._max).astype(error.dtype)
+        is_known = (self.moments.count > self._warmup) & (deviation > 0)
+        relative = (error - self.moments.mean) / np.where(is_known, deviation, 1.0)
+        alpha = np.clip(1 + relative, 1.0, self._max)
+        return np.where(is_known, alpha, 1.0).astype(error.dtype)

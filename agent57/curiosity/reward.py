@@ -42,7 +42,7 @@ class Curiosity:
         self._held_version = [0] * len(self._held)
         self._holder = np.zeros(num_lanes, dtype=np.int64)  # which held embedding a lane uses
         self._memory = EpisodicMemory(num_lanes, embedding.project.out_features, config)
-        self.modulator = Modulator(config.max_modulation, config.warmup_steps)
+        self.modulator = Modulator(num_lanes, config.max_modulation, config.warmup_steps)
         self.last: dict[str, np.ndarray] = {}  # the factors of the latest rewards, to be logged
 
     def refresh(self, version: int) -> None:

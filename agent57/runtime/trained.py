@@ -9,6 +9,7 @@ import torch
 
 from agent57.bandit import make_controller
 from agent57.config import Config, require
+from agent57.curiosity.lifelong import RunningMoments
 from agent57.envs.spec import EnvSpec, VectorEnv
 from agent57.nets.networks import Networks
 from agent57.ops.family import betas, gammas
@@ -87,7 +88,7 @@ class TrainedRun:
         player = Player(config, env, epsilons, ROLES, first_lane, device, networks)
         if player.curiosity is not None and self.curiosity is not None:
             fresh, saved = player.curiosity.state_dict(), self.curiosity["memory"]
-            fresh["moments"] = self.curiosity["moments"]
+            fresh["moments"] = RunningMoments.pooled(self.curiosity["moments"])
             for name in ("distance_sum", "distance_count"):
                 fresh["memory"][name] = saved[name].sum().repeat(env.num_lanes)
             player.curiosity.load_state_dict(fresh)
