@@ -11,11 +11,7 @@ from rich.table import Table
 
 from agent57.commands.options import parse
 from agent57.config import require
-
-EXPERIMENTS = {
-    "random-coin": "separate networks keep the exploitative policy intact (section 4.2)",
-}
-BUDGETS = ("minutes", "full")
+from agent57.reproduce.catalogue import EXPERIMENTS
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -25,9 +21,11 @@ class Reproduce:
     name: Annotated[str, tyro.conf.Positional] = "list"
     """The experiment, or `list`."""
     budget: str = "minutes"
-    """minutes: under an hour on two cores; full: several hours, three seeds."""
+    """minutes: a first look, one seed; full: what the claim needs, up to several hours."""
     out: Path | None = None
-    """Where runs, figure and data go; runs/reproduce/<name>-<budget> by default."""
+    """Where card, figures, data and weights go; beside the runs by default."""
+    runs: Path | None = None
+    """Where the runs go; runs/reproduce/<name>-<budget> by default."""
     jobs: int = 0
     """Runs at a time; 0: one per core."""
 
@@ -36,23 +34,34 @@ def main(args: list[str], console: Console) -> None:
     """Reproduce, or list what can be."""
     known = parse(Reproduce, "reproduce", args)
     if known.name == "list":
-        table = Table("experiment", "claim of the paper")
-        for name, claim in EXPERIMENTS.items():
-            table.add_row(name, claim)
-        console.print(table)
+        console.print(listing())
         return
     names = ", ".join(EXPERIMENTS)
     require(known.name in EXPERIMENTS, f"experiment {known.name!r} is not one of {names}")
-    require(known.budget in BUDGETS, f"--budget {known.budget!r} is not one of minutes, full")
+    experiment = EXPERIMENTS[known.name]
+    budgets = ", ".join(experiment.budgets)
+    require(
+        known.budget in experiment.budgets, f"--budget {known.budget!r} is not one of {budgets}"
+    )
     require(known.jobs >= 0, f"--jobs must not be negative, got {known.jobs}")
-    out = known.out or Path("runs/reproduce") / f"{known.name}-{known.budget}"
+    runs = known.runs or Path("runs/reproduce") / f"{known.name}-{known.budget}"
+    out = known.out or runs
 
-    from agent57.reproduce.random_coin import reproduce
+    from agent57.reproduce.runner import reproduce
 
     num_parallel = known.jobs or os.cpu_count() or 1
-    is_seen = reproduce(known.budget, out, num_parallel, console)
-    console.print(f"data and figure: {out}", highlight=False)
+    is_seen = reproduce(experiment, known.budget, runs, out, num_parallel, console)
+    console.print(f"card, data and figures: {out}", highlight=False)
     if not is_seen:
         from agent57.runtime.run import RunFailed
 
         raise RunFailed(f"{known.name} fell short of the paper's claim; see {out}")
+
+
+def listing() -> Table:
+    """Every experiment, with what must come out."""
+    table = Table("experiment", "claim of the paper", "task", "must come out")
+    for name, experiment in EXPERIMENTS.items():
+        targets = "\n".join(criterion.goal for criterion in experiment.criteria)
+        table.add_row(name, experiment.claim, experiment.env, targets)
+    return table

@@ -144,8 +144,60 @@ class Bandit:
         return _strip(self.observe(state[None])[0])
 
 
+class Discounting:
+    """Patience: the first action picks one of three chains, of which the later one pays more.
+
+    Action a at the first step picks the chain that pays `pays[a]` with step `delays[a]`; further
+    actions change nothing. Every episode lasts `length` steps, so no chain is more novel than
+    another. The observation is the chain one-hot (first: none yet), whether it has paid, and the
+    time. Best return 1.65. Discounted, pay * gamma^(delay - 1), each gamma has another best chain:
+
+        gamma     1.00 at 5   1.25 at 50   1.65 at 200
+        0.99         0.9606       0.7639        0.2233
+        0.997        0.9881       1.0789        0.9074
+        0.9999       0.9996       1.2439        1.6175
+
+    and the last chain is best from gamma 0.99815 on, where gamma^150 = 1.25 / 1.65.
+    """
+
+    delays = (5, 50, 200)
+    pays = (1.0, 1.25, 1.65)
+    optimal_return = 1.65
+    max_steps = 200
+
+    def __init__(self) -> None:
+        self.spec = _vector_spec("toy/discounting", len(self.delays) + 3, len(self.delays))
+
+    def start(self, seeds: np.ndarray) -> np.ndarray:
+        """No chain yet (-1), and the number of steps so far."""
+        return np.tile(np.array([-1, 0]), (len(seeds), 1))
+
+    def move(
+        self, state: np.ndarray, action: np.ndarray
+    ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """On along the chain that was picked."""
+        chain = np.where(state[:, 0] < 0, action, state[:, 0])
+        num_steps = state[:, 1] + 1
+        is_due = num_steps == np.array(self.delays)[chain]
+        reward = np.where(is_due, np.array(self.pays)[chain], 0.0).astype(np.float32)
+        return np.stack([chain, num_steps], axis=1), reward, num_steps == self.max_steps
+
+    def observe(self, state: np.ndarray) -> np.ndarray:
+        """The chain, whether it has paid, the time."""
+        chain, num_steps = state[:, 0], state[:, 1]
+        shown = chain[:, None] == np.arange(-1, len(self.delays))
+        is_paid = (chain >= 0) & (num_steps >= np.array(self.delays)[chain])
+        columns = [shown, is_paid[:, None], num_steps[:, None] / self.max_steps]
+        return np.concatenate(columns, axis=1).astype(np.float32)
+
+    def picture(self, state: np.ndarray) -> np.ndarray:
+        """What is shown."""
+        return _strip(self.observe(state[None])[0])
+
+
 TOYS: dict[str, Callable[[], Rules]] = {
     "toy/chain": Chain,
     "toy/cue": Cue,
     "toy/bandit": Bandit,
+    "toy/discounting": Discounting,
 }

@@ -8,10 +8,12 @@ mpl.use("Agg")
 
 import matplotlib.pyplot as plt
 import numpy as np
+from matplotlib.figure import Figure
 
 COLOURS = ("#3b6fb6", "#d1603d", "#4f9d69", "#8b5fbf")
 
 Bars = dict[str, list[list[float]]]  # name of a bar -> for each group, a value per seed
+Curves = dict[str, list[tuple[np.ndarray, np.ndarray]]]  # name -> per seed, x and y; nan: unknown
 
 
 def grouped_bars(
@@ -51,6 +53,87 @@ def grouped_bars(
         axis.legend(frameon=False, fontsize=8, ncols=len(bars), loc="lower left")
     axes[-1, 0].set_xticks(place, groups)
     axes[-1, 0].set_xlabel(x_label)
+    _save(figure, note, files)
+
+
+def learning_curves(
+    curves: Curves,
+    *,
+    lines: dict[str, float],
+    x_label: str,
+    y_label: str,
+    note: str,
+    files: list[Path],
+) -> None:
+    """One line per name, the mean over its seeds; a band reaches from the lowest to the highest.
+
+    `lines` are levels to compare with.
+    """
+    figure, axis = plt.subplots(figsize=(6.4, 3.6))
+    for index, (name, seeds) in enumerate(curves.items()):
+        x = np.unique(np.concatenate([x[~np.isnan(y)] for x, y in seeds]))
+        known = [
+            (sx[~np.isnan(sy)], sy[~np.isnan(sy)]) for sx, sy in seeds if (~np.isnan(sy)).any()
+        ]
+        if not known:
+            continue
+        y = np.stack([np.interp(x, seed_x, seed_y) for seed_x, seed_y in known])
+        colour = COLOURS[index % len(COLOURS)]
+        axis.plot(x, y.mean(0), color=colour, label=name)
+        if len(known) > 1:
+            axis.fill_between(x, y.min(0), y.max(0), color=colour, alpha=0.2, linewidth=0)
+    for name, level in lines.items():
+        axis.axhline(level, color="#555555", linewidth=0.8, linestyle=":")
+        axis.annotate(name, (0.995, level), xycoords=("axes fraction", "data"), ha="right",
+                      va="bottom", fontsize=7, color="#555555")  # fmt: skip
+    axis.set_xlabel(x_label)
+    axis.set_ylabel(y_label)
+    axis.spines[["top", "right"]].set_visible(False)
+    axis.legend(frameon=False, fontsize=8)
+    _save(figure, note, files)
+
+
+def arm_maps(
+    maps: dict[str, dict[str, np.ndarray]],
+    *,
+    best_arms: dict[str, np.ndarray],
+    arms: list[str],
+    max_frames: float,
+    x_label: str,
+    note: str,
+    files: list[Path],
+) -> None:
+    """Heat maps over training, an arm a row: a row of panels per name, a panel per quantity.
+
+    Maps are [bins, arms]; `best_arms` [bins] of a name is drawn as a line, nan where unknown.
+    """
+    columns = list(next(iter(maps.values())))
+    height = 1.2 + 0.9 * min(max(len(arms) / 8, 1.5), 4)
+    figure, axes = plt.subplots(
+        len(maps), len(columns), figsize=(4.6 * len(columns), height * len(maps)), squeeze=False
+    )
+    ticks = np.unique(np.linspace(0, len(arms) - 1, min(len(arms), 8)).round().astype(int))
+    for row, (name, panels) in zip(axes, maps.items(), strict=True):
+        for axis, (title, values) in zip(row, panels.items(), strict=True):
+            extent = (0, max_frames, len(arms) - 0.5, -0.5)
+            image = axis.imshow(
+                values.T, aspect="auto", extent=extent, cmap="Blues", interpolation="nearest"
+            )
+            figure.colorbar(image, ax=axis, pad=0.02)
+            best = best_arms[name]
+            centres = (np.arange(len(best)) + 0.5) * max_frames / len(best)
+            axis.plot(centres, best, color=COLOURS[1], linewidth=1, label="evaluator's best arm")
+            axis.set_title(f"{name}: {title}", loc="left", fontsize=9)
+            axis.set_xlabel(x_label)
+        row[0].set_yticks(ticks, [arms[tick] for tick in ticks], fontsize=7)
+        for axis in row[1:]:
+            axis.set_yticks(ticks, [str(tick) for tick in ticks], fontsize=7)
+    axes[0, 0].legend(fontsize=7, loc="lower right")
+    _save(figure, note, files)
+
+
+def _save(figure: Figure, note: str, files: list[Path]) -> None:
+    """With a note below it, in every format asked for."""
     figure.text(0.01, 0.005, note, fontsize=6.5, color="#555555")
     figure.tight_layout(rect=(0, 0.02, 1, 1))
     for file in files:

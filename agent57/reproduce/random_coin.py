@@ -11,24 +11,15 @@ Networks are small, windows short and lanes many, so that two cores suffice; two
 figure compares two policies.
 """
 
-import csv
 from dataclasses import dataclass
 from pathlib import Path
 
-import numpy as np
-import torch
-from rich.console import Console
-from rich.table import Table
+from agent57.reproduce.criteria import arm_score, minus, over
+from agent57.reproduce.experiment import Budget as SharedBudget
+from agent57.reproduce.experiment import Contestant, Criterion, Experiment, Results
 
-from agent57.envs.make import make_env
-from agent57.records.figures import grouped_bars
-from agent57.records.progress import ProgressView
-from agent57.runtime.evaluate import play_episodes
-from agent57.runtime.jobs import Job, JobQueue
-from agent57.runtime.trained import TrainedRun
-
-AGENTS = {"ngu": "NGU (joint network)", "ngu-sep-nets": "NGU, separate networks"}
-POLICIES = ("exploitative", "exploratory")
+AGENTS = {"ngu-sep-nets": "NGU, separate networks", "ngu": "NGU (joint network)"}
+POLICIES = {"exploitative": 0, "exploratory": -1}  # and their arms
 MIN_EXPLOITATIVE = 0.95  # what separate networks must reach at every beta
 
 SETTINGS = (
@@ -77,130 +68,101 @@ BUDGETS = {
 }
 
 
-@dataclass(frozen=True, kw_only=True)
-class Outcome:
-    """One trained run, evaluated: the mean extrinsic return of both policies."""
-
-    agent: str
-    beta: float
-    seed: int
-    exploitative: float
-    exploratory: float
+def label(agent: str, beta: float) -> str:
+    """What a contestant is called."""
+    return f"{agent}, beta {beta:g}"
 
 
-def jobs(budget: Budget, out: Path) -> dict[tuple[str, float, int], Job]:
-    """Every run of the experiment."""
-    return {
-        (agent, beta, seed): Job(
-            name=f"{agent}, beta {beta:g}, seed {seed}",
-            folder=out / f"{agent}-beta{beta:g}-seed{seed}",
-            options=(
-                "--agent", agent, "--seed", str(seed), *SETTINGS, "--family.max-beta", str(beta),
-            ),
-            frames=budget.frames,
-        )
-        for seed in range(budget.num_seeds)
-        for beta in budget.betas
-        for agent in AGENTS
-    }  # fmt: skip
-
-
-def reproduce(budget_name: str, out: Path, num_parallel: int, console: Console) -> bool:
-    """Train, evaluate, compare; whether the paper's claim was seen."""
-    budget = BUDGETS[budget_name]
-    planned = jobs(budget, out)
-    JobQueue(list(planned.values()), num_parallel, console).run()
-    outcomes = []
-    with ProgressView(console, "playing", len(planned), "runs") as progress:
-        for (agent, beta, seed), job in planned.items():
-            returns = [mean_return(job.folder, arm, budget.num_episodes) for arm in (0, -1)]
-            outcomes.append(
-                Outcome(
-                    agent=agent,
-                    beta=beta,
-                    seed=seed,
-                    exploitative=returns[0],
-                    exploratory=returns[1],
-                )
+def experiment() -> Experiment:
+    """Both agents at every beta."""
+    betas = sorted({beta for budget in BUDGETS.values() for beta in budget.betas}, reverse=True)
+    shared = [beta for beta in betas if all(beta in budget.betas for budget in BUDGETS.values())]
+    lowest, highest = shared[-1], shared[0]
+    return Experiment(
+        name="random-coin",
+        claim="separate networks keep the exploitative policy intact (section 4.2)",
+        env="random_coin",
+        settings=SETTINGS,
+        contestants={
+            label(agent, beta): Contestant(agent=agent, options=("--family.max-beta", f"{beta:g}"))
+            for agent in AGENTS
+            for beta in betas
+        },
+        budgets={
+            name: SharedBudget(
+                frames=budget.frames,
+                num_seeds=budget.num_seeds,
+                num_episodes=budget.num_episodes,
+                labels=tuple(label(agent, beta) for beta in budget.betas for agent in AGENTS),
             )
-            progress.show(len(outcomes))
-    write_csv(out / "random_coin.csv", outcomes)
-    draw(outcomes, budget, out)
-    return verdict(outcomes, console)
+            for name, budget in BUDGETS.items()
+        },
+        criteria=(
+            Criterion(
+                text="separate networks: return of the exploitative policy at its worst beta",
+                measure=worst_exploitative,
+                target=MIN_EXPLOITATIVE,
+            ),
+            Criterion(
+                text=f"separate networks: exploratory over exploitative return at beta {highest:g}",
+                measure=over(
+                    arm_score(label("ngu-sep-nets", highest), -1),
+                    arm_score(label("ngu-sep-nets", highest), 0),
+                ),
+                target=0.5,
+                is_at_least=False,
+            ),
+            Criterion(
+                text=f"joint network: what the exploitative policy loses from beta {lowest:g} "
+                f"to {highest:g}",
+                measure=minus(
+                    arm_score(label("ngu", lowest), 0), arm_score(label("ngu", highest), 0)
+                ),
+                target=0.05,
+            ),
+            Criterion(
+                text=f"exploitative policy at beta {highest:g}: separate above joint by",
+                measure=minus(
+                    arm_score(label("ngu-sep-nets", highest), 0),
+                    arm_score(label("ngu", highest), 0),
+                ),
+                target=0.05,
+            ),
+        ),
+        draw=draw_bars,
+        lines={},
+        epsilon=0.0,
+        scores_arms=True,
+    )
 
 
-def mean_return(folder: Path, arm: int, num_episodes: int) -> float:
-    """Extrinsic return of one policy without noise; arm -1 is the most exploratory."""
-    torch.set_num_threads(1)
-    run = TrainedRun.load(folder)
-    env = make_env(run.config.env, 64)
-    try:
-        player = run.make_player(env, epsilon=0.0, seed=1, device=torch.device("cpu"))
-        episodes = play_episodes(player, env, arm % run.config.family.arms, num_episodes)
-    finally:
-        env.close()
-    return float(np.mean([episode.episode_return for episode in episodes]))
+def worst_exploitative(results: Results) -> float:
+    """The lowest mean return over seeds of separate networks' exploitative policy."""
+    labels = [name for name in results if name.startswith("ngu-sep-nets")]
+    return min(arm_score(name, 0)(results) for name in labels)
 
 
-def write_csv(file: Path, outcomes: list[Outcome]) -> None:
-    """One row per run."""
-    with file.open("w", newline="") as handle:
-        writer = csv.writer(handle)
-        writer.writerow(["agent", "beta", "seed", *POLICIES])
-        for o in outcomes:
-            writer.writerow([o.agent, o.beta, o.seed, o.exploitative, o.exploratory])
-
-
-def draw(outcomes: list[Outcome], budget: Budget, out: Path) -> None:
+def draw_bars(
+    experiment: Experiment, budget: SharedBudget, results: Results, out: Path
+) -> list[str]:
     """The paper's figure: both policies per beta, one panel per agent."""
+    from agent57.records.figures import grouped_bars
+
+    betas = sorted({float(name.rpartition(" ")[2]) for name in results})
     panels = {
         title: {
-            policy: [
-                [getattr(o, policy) for o in outcomes if (o.agent, o.beta) == (agent, beta)]
-                for beta in budget.betas
-            ]
-            for policy in POLICIES
+            policy: [[o.arm_scores[arm] for o in results[label(agent, beta)]] for beta in betas]
+            for policy, arm in POLICIES.items()
         }
         for agent, title in AGENTS.items()
     }
     grouped_bars(
         panels,
-        groups=[f"{beta:g}" for beta in budget.betas],
+        groups=[f"{beta:g}" for beta in betas],
         x_label="intrinsic reward weight beta",
         y_label="extrinsic return",
         note=f"random coin, {budget.frames:,} steps, {budget.num_episodes} episodes per policy, "
         f"{budget.num_seeds} seed(s); bars: mean, lines: lowest and highest seed",
         files=[out / "random_coin.png", out / "random_coin.svg"],
     )
-
-
-def verdict(outcomes: list[Outcome], console: Console) -> bool:
-    """Print what was measured and whether it is what the paper claims."""
-    table = Table("agent", "beta", "seeds", *POLICIES, title="mean extrinsic return")
-    means: dict[tuple[str, float], tuple[float, float]] = {}
-    for key in dict.fromkeys((o.agent, o.beta) for o in outcomes):
-        group = [o for o in outcomes if (o.agent, o.beta) == key]
-        means[key] = (
-            float(np.mean([o.exploitative for o in group])),
-            float(np.mean([o.exploratory for o in group])),
-        )
-        row = (f"{means[key][0]:.3f}", f"{means[key][1]:.3f}")
-        table.add_row(key[0], f"{key[1]:g}", str(len(group)), *row)
-    console.print(table)
-    separate = {beta: m for (agent, beta), m in means.items() if agent == "ngu-sep-nets"}
-    joint = {beta: m for (agent, beta), m in means.items() if agent == "ngu"}
-    highest = max(separate)
-    checks = {
-        f"separate networks: exploitative policy above {MIN_EXPLOITATIVE} at every beta": all(
-            exploitative > MIN_EXPLOITATIVE for exploitative, _ in separate.values()
-        ),
-        f"separate networks: exploratory policy avoids the coin at beta {highest:g}": (
-            separate[highest][1] < separate[highest][0] / 2
-        ),
-        f"joint network: exploitative policy worse at beta {highest:g} than separate networks": (
-            joint[highest][0] < separate[highest][0] - 0.05
-        ),
-    }
-    for text, is_met in checks.items():
-        console.print(f"{'pass' if is_met else 'FALLS SHORT'}: {text}", highlight=False)
-    return all(checks.values())
+    return ["random_coin"]

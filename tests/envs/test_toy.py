@@ -1,7 +1,7 @@
 import numpy as np
 
 from agent57.envs.rules import RulesEnv
-from agent57.envs.toy import TOYS, Bandit, Chain, Cue
+from agent57.envs.toy import TOYS, Bandit, Chain, Cue, Discounting
 from tests.envs.playing import begin
 
 
@@ -67,3 +67,42 @@ def test_the_bandit_pays_for_its_context():
     assert (best == env.optimal_return).all()
     fixed = returns(env, lambda observation, t: np.zeros(300, np.int64))
     assert abs(fixed.mean() - 1 / 3) < 0.1
+
+
+def discounted(gamma: float) -> list[float]:
+    """What each chain of `Discounting` is worth at its start, by playing it."""
+    env = RulesEnv(Discounting(), 3)
+    begin(env)
+    value = np.zeros(3)
+    for t in range(Discounting.max_steps):
+        step = env.step(np.arange(3))
+        value += gamma**t * step.reward
+        assert step.terminated.all() == (t == Discounting.max_steps - 1)
+    return value.tolist()
+
+
+def test_the_chains_of_discounting_are_worth_what_the_table_says():
+    np.testing.assert_allclose(discounted(0.99), [0.9606, 0.7639, 0.2233], atol=5e-5)
+    np.testing.assert_allclose(discounted(0.997), [0.9881, 1.0789, 0.9074], atol=5e-5)
+    np.testing.assert_allclose(discounted(0.9999), [0.9996, 1.2439, 1.6175], atol=5e-5)
+    np.testing.assert_allclose(discounted(1.0), Discounting.pays, rtol=1e-6)
+    assert np.argmax(discounted(0.99814)) == 1
+    assert np.argmax(discounted(0.99816)) == 2
+    assert max(Discounting.pays) == Discounting.optimal_return
+
+
+def test_only_the_first_action_of_discounting_counts():
+    env = RulesEnv(Discounting(), 3)
+    rng = np.random.default_rng(0)
+    random_after = returns(
+        env, lambda observation, t: np.arange(3) if t == 0 else rng.integers(3, size=3)
+    )
+    np.testing.assert_allclose(random_after, Discounting.pays, rtol=1e-6)
+
+
+def test_discounting_shows_chain_payment_and_time():
+    env = RulesEnv(Discounting(), 2)
+    assert begin(env).tolist() == [[1, 0, 0, 0, 0, 0]] * 2
+    seen = [env.step(np.array([0, 2])).observation for _ in range(10)]
+    np.testing.assert_allclose(seen[3], [[0, 1, 0, 0, 0, 0.02], [0, 0, 0, 1, 0, 0.02]], rtol=1e-6)
+    np.testing.assert_allclose(seen[4], [[0, 1, 0, 0, 1, 0.025], [0, 0, 0, 1, 0, 0.025]], rtol=1e-6)

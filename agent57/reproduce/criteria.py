@@ -1,0 +1,102 @@
+"""What is measured of results: pure functions, each made for the contestants it is about.
+
+Numbers of a contestant are means over its seeds.
+"""
+
+from collections.abc import Callable
+
+import numpy as np
+
+from agent57.reproduce.experiment import Outcome, Results
+
+Measure = Callable[[Results], float]
+
+
+def over_seeds(label: str, of_run: Callable[[Outcome], float]) -> Measure:
+    """The mean over a contestant's seeds of something measured of each run."""
+    return lambda results: float(np.mean([of_run(outcome) for outcome in results[label]]))
+
+
+def final_score(label: str) -> Measure:
+    """Mean return of the final policies."""
+    return over_seeds(label, lambda outcome: outcome.score)
+
+
+def evaluator_score(label: str) -> Measure:
+    """Mean return of the last evaluation episodes of training."""
+    return over_seeds(label, lambda outcome: outcome.evaluator)
+
+
+def arm_score(label: str, arm: int) -> Measure:
+    """Mean return in the end of one arm; -1 is the most exploratory."""
+    return over_seeds(label, lambda outcome: outcome.arm_scores[arm])
+
+
+def mean_curve(label: str) -> Measure:
+    """Mean return of the evaluation episodes over the whole of training: how early it learned.
+
+    Bins without an evaluation episode keep the value of the one before, 0 at first.
+    """
+    return over_seeds(label, lambda outcome: float(_filled(outcome.curve).mean()))
+
+
+def share_of_plays(
+    label: str, is_counted: Callable[[float, float], bool], start: float, stop: float
+) -> Measure:
+    """Which part of the actors' episodes some arms played, from one part of training to another.
+
+    `is_counted` is asked with an arm's beta and gamma; `start` and `stop` are fractions.
+    """
+
+    def of_run(outcome: Outcome) -> float:
+        counted = [is_counted(*arm) for arm in outcome.arms]
+        plays = outcome.plays[_part(len(outcome.plays), start, stop)]
+        return float(plays[:, counted].sum() / max(plays.sum(), 1))
+
+    return over_seeds(label, of_run)
+
+
+def early_best_beta(label: str) -> Measure:
+    """The beta of the arm with the highest return when the actors first earn anything."""
+
+    def of_run(outcome: Outcome) -> float:
+        best = np.nan_to_num(outcome.arm_returns, nan=-np.inf).argmax(axis=1)
+        earned = np.flatnonzero(np.nan_to_num(outcome.arm_returns).max(axis=1) > 0)
+        return outcome.arms[best[earned[0]]][0] if len(earned) else 0.0
+
+    return over_seeds(label, of_run)
+
+
+def late_best_beta(label: str) -> Measure:
+    """The beta of the arm with the highest return in the last fifth of training."""
+
+    def of_run(outcome: Outcome) -> float:
+        late = _part(len(outcome.plays), 0.8, 1.0)
+        plays, returns = outcome.plays[late], np.nan_to_num(outcome.arm_returns[late])
+        total = plays.sum(axis=0)
+        means = (plays * returns).sum(axis=0) / np.maximum(total, 1)
+        return outcome.arms[int(np.where(total > 0, means, -np.inf).argmax())][0]
+
+    return over_seeds(label, of_run)
+
+
+def minus(first: Measure, second: Measure) -> Measure:
+    """One number less another."""
+    return lambda results: first(results) - second(results)
+
+
+def over(first: Measure, second: Measure) -> Measure:
+    """One number divided by another."""
+    return lambda results: first(results) / second(results)
+
+
+def _part(num_bins: int, start: float, stop: float) -> slice:
+    return slice(round(start * num_bins), round(stop * num_bins))
+
+
+def _filled(curve: np.ndarray) -> np.ndarray:
+    filled, last = np.empty(len(curve)), 0.0
+    for index, value in enumerate(curve):
+        last = last if np.isnan(value) else value
+        filled[index] = last
+    return filled

@@ -1,0 +1,179 @@
+"""The paper's claims, each on a task that isolates it and fits on two cores.
+
+`SETTINGS` holds one set of hyperparameters for each kind of observation; experiments add only what
+their claim is about.
+"""
+
+from agent57.envs.toy import Discounting
+from agent57.reproduce.criteria import evaluator_score, final_score, share_of_plays
+from agent57.reproduce.drawing import draw_curves_and_arms
+from agent57.reproduce.experiment import Budget, Contestant, Criterion, Experiment
+
+SETTINGS = {
+    "pixels": (
+        "--scale", "laptop",
+    ),
+    "grid": (
+        "--scale", "laptop",
+        "--network.grid-channels", "16", "32",
+        "--network.features", "128",
+        "--network.state", "128",
+        "--network.head", "128",
+        "--sequence.trace", "40",
+        "--sequence.period", "20",
+        "--replay.capacity", "200000",
+        "--replay.min-windows", "200",
+        "--replay.samples-per-insert", "4",
+        "--learner.batch", "32",
+        "--learner.learning-rate", "5e-4",
+        "--learner.adam-epsilon", "1e-6",
+        "--learner.target-period", "200",
+        "--actor.lanes", "32",
+        "--actor.epsilon-alpha", "4",
+        "--curiosity.memory", "5000",
+    ),
+    "vector": (
+        "--scale", "laptop",
+        "--family.arms", "32",
+        "--network.features", "64",
+        "--network.state", "64",
+        "--network.head", "64",
+        "--sequence.trace", "40",
+        "--sequence.period", "20",
+        "--replay.capacity", "200000",
+        "--replay.min-windows", "200",
+        "--replay.samples-per-insert", "4",
+        "--learner.batch", "32",
+        "--learner.learning-rate", "5e-4",
+        "--learner.adam-epsilon", "1e-6",
+        "--learner.target-period", "100",
+        "--actor.lanes", "16",
+        "--actor.epsilon-alpha", "4",
+        "--curiosity.memory", "5000",
+    ),
+}  # fmt: skip
+
+# Of R2D2, which has one arm, in the settings of its rivals.
+ONE_ARM = ("--family.arms", "1")
+R2D2 = Contestant(agent="r2d2", options=(*ONE_ARM, "--sequence.burn-in", "20"))
+
+PONG = Experiment(
+    name="pong",
+    claim="it learns Atari games from pixels",
+    env="pong",
+    settings=SETTINGS["pixels"],
+    contestants={"agent57": Contestant(agent="agent57")},
+    budgets={
+        "minutes": Budget(frames=1_000_000, num_seeds=1, num_episodes=5),
+        "full": Budget(frames=10_000_000, num_seeds=1, num_episodes=20),
+    },
+    criteria=(
+        Criterion(
+            text="agent57: mean of the last 20 evaluation episodes",
+            measure=evaluator_score("agent57"),
+            target=18.0,
+        ),
+    ),
+    draw=draw_curves_and_arms,
+    lines={"random": -20.7, "perfect": 21.0},
+)
+
+KEY_CORRIDOR = Experiment(
+    name="key-corridor",
+    claim="intrinsic motivation solves tasks with sparse reward",
+    env="MiniGrid-KeyCorridorS3R3-v0",
+    settings=SETTINGS["grid"],
+    contestants={"agent57": Contestant(agent="agent57"), "r2d2": R2D2},
+    budgets={
+        "minutes": Budget(frames=1_000_000, num_seeds=1, num_episodes=100),
+        "full": Budget(frames=5_000_000, num_seeds=3, num_episodes=200),
+    },
+    criteria=(
+        Criterion(text="agent57: mean return", measure=final_score("agent57"), target=0.8),
+        Criterion(
+            text="r2d2 with the same frames: mean return",
+            measure=final_score("r2d2"),
+            target=0.1,
+            is_at_least=False,
+        ),
+    ),
+    draw=draw_curves_and_arms,
+    lines={"target": 0.8},
+)
+
+PATIENT_GAMMA = (Discounting.pays[1] / Discounting.pays[2]) ** (
+    1 / (Discounting.delays[2] - Discounting.delays[1])
+)  # 0.99815: from here on the chain that pays last is worth most
+
+DISCOUNT = Experiment(
+    name="discount",
+    claim="the bandit adapts the discount to the task",
+    env="toy/discounting",
+    settings=SETTINGS["vector"],
+    contestants={"agent57": Contestant(agent="agent57"), "r2d2, gamma 0.997": R2D2},
+    budgets={
+        "minutes": Budget(frames=600_000, num_seeds=1, num_episodes=32),
+        "full": Budget(frames=1_500_000, num_seeds=3, num_episodes=32),
+    },
+    criteria=(
+        Criterion(
+            text="agent57: mean return",
+            measure=final_score("agent57"),
+            target=0.95 * Discounting.optimal_return,
+        ),
+        Criterion(
+            text="agent57: share of plays of the 4 of 32 arms with the longest horizon, "
+            "in the last quarter,",
+            measure=share_of_plays(
+                "agent57", lambda beta, gamma: gamma > PATIENT_GAMMA, start=0.75, stop=1.0
+            ),
+            target=0.4,  # half of the plays are random: chance is 0.125, 0.56 the most
+        ),
+        Criterion(
+            text="r2d2, gamma 0.997: mean return",
+            measure=final_score("r2d2, gamma 0.997"),
+            target=Discounting.pays[1],
+            is_at_least=False,
+        ),
+    ),
+    draw=draw_curves_and_arms,
+    lines=dict(zip(("first chain", "second chain", "best"), Discounting.pays, strict=True)),
+    scores_arms=True,
+)
+
+# The cue of MemoryS11 is out of sight about eight steps before the choice. Windows of four steps
+# carry no gradient that far; eight times as many in a batch make updates of the same size.
+SHORT_TRACE = ("--sequence.trace", "4", "--sequence.period", "4", "--learner.batch", "320")
+
+MEMORY = Experiment(
+    name="memory",
+    claim="recurrence and a longer window help credit assignment",
+    env="MiniGrid-MemoryS11-v0",
+    settings=SETTINGS["grid"],
+    contestants={
+        "agent57": Contestant(agent="agent57"),
+        "trace of 4 steps": Contestant(agent="agent57", options=SHORT_TRACE),
+        "no recurrence": Contestant(agent="agent57", options=("--network.core", "none")),
+    },
+    budgets={
+        "minutes": Budget(frames=1_000_000, num_seeds=1, num_episodes=100),
+        "full": Budget(frames=5_000_000, num_seeds=3, num_episodes=200),
+    },
+    criteria=(
+        Criterion(text="agent57: mean return", measure=final_score("agent57"), target=0.9),
+        Criterion(
+            text="trace of 4 steps: mean return",
+            measure=final_score("trace of 4 steps"),
+            target=0.7,
+            is_at_least=False,
+        ),
+        Criterion(
+            text="no recurrence: mean return",
+            measure=final_score("no recurrence"),
+            target=0.7,
+            is_at_least=False,
+        ),
+    ),
+    draw=draw_curves_and_arms,
+    lines={"target": 0.9, "guessing": 0.5},
+)
