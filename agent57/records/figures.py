@@ -88,6 +88,7 @@ def learning_curves(
                       va="bottom", fontsize=7, color="#555555")  # fmt: skip
     axis.set_xlabel(x_label)
     axis.set_ylabel(y_label)
+    axis.set_xlim(left=0)
     axis.spines[["top", "right"]].set_visible(False)
     axis.legend(frameon=False, fontsize=8)
     _save(figure, note, files)

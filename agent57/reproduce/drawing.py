@@ -60,7 +60,9 @@ def note(experiment: Experiment, budget: Budget) -> str:
 
 
 def _share(plays: np.ndarray) -> np.ndarray:
-    return plays / np.maximum(plays.sum(axis=1, keepdims=True), 1)
+    """Of each bin; nan where nothing was played."""
+    with np.errstate(invalid="ignore"):
+        return plays / plays.sum(axis=1, keepdims=True)
 
 
 def _mean_returns(seeds: list[tuple[np.ndarray, np.ndarray]]) -> np.ndarray:

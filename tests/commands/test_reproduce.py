@@ -3,24 +3,36 @@ import io
 import pytest
 from rich.console import Console
 
-from agent57.commands.reproduce import EXPERIMENTS, main
+from agent57.commands.options import parse
+from agent57.commands.reproduce import Reproduce, main
 from agent57.config import ConfigError
+from agent57.reproduce.catalogue import EXPERIMENTS
 
 
-def test_list_names_every_experiment() -> None:
+def test_list_names_every_experiment_its_task_and_what_must_come_out() -> None:
     output = io.StringIO()
-    main(["list"], Console(file=output, width=200))
-    assert all(name in output.getvalue() for name in EXPERIMENTS)
+    main(["list"], Console(file=output, width=300))
+    for name, experiment in EXPERIMENTS.items():
+        assert name in output.getvalue()
+        assert experiment.claim in output.getvalue()
+        assert experiment.env in output.getvalue()
+        for criterion in experiment.criteria:
+            assert criterion.goal in output.getvalue()
 
 
 @pytest.mark.parametrize(
     ("args", "message"),
     [
-        (["tennis"], "experiment 'tennis' is not one of random-coin"),
-        (["random-coin", "--budget", "weeks"], "--budget 'weeks'"),
+        (["tennis"], "experiment 'tennis' is not one of pong, "),
+        (["random-coin", "--budget", "weeks"], "--budget 'weeks' is not one of minutes, full"),
         (["random-coin", "--jobs", "-1"], "--jobs must not be negative"),
     ],
 )
 def test_a_mistake_is_one_line(args: list[str], message: str) -> None:
     with pytest.raises(ConfigError, match=message):
         main(args, Console(file=io.StringIO()))
+
+
+def test_the_smaller_budget_is_the_default() -> None:
+    assert parse(Reproduce, "reproduce", ["random-coin"]).budget == "minutes"
+    assert parse(Reproduce, "reproduce", ["random-coin", "--budget", "full"]).budget == "full"

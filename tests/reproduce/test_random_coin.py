@@ -1,77 +1,65 @@
 """Random coin as an experiment: the plan, the figure, the verdict. Training is tested elsewhere."""
 
-import csv
-import io
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from rich.console import Console
 
-from agent57.commands.options import parse
 from agent57.commands.train import configured
-from agent57.reproduce.random_coin import (
-    AGENTS,
-    BUDGETS,
-    Budget,
-    Outcome,
-    draw,
-    jobs,
-    verdict,
-    write_csv,
-)
+from agent57.reproduce.experiment import Results
+from agent57.reproduce.random_coin import AGENTS, BUDGETS, experiment, label
+from tests.reproduce.made_up import outcome
 
 
-def outcomes(joint_exploitative: float, exploratory: float = 0.1) -> list[Outcome]:
-    rows = []
-    for beta in (0.1, 1.0):
-        rows.append(
-            Outcome(
-                agent="ngu", beta=beta, seed=0, exploitative=joint_exploitative, exploratory=0.2
-            )
-        )
-        rows.append(
-            Outcome(
-                agent="ngu-sep-nets", beta=beta, seed=0, exploitative=0.99, exploratory=exploratory
-            )
-        )
-    return rows
+def results(
+    joint: float = 0.6, separate: float = 0.99, exploratory: float = 0.1, budget: str = "minutes"
+) -> Results:
+    """The joint network loses the coin at the highest beta alone."""
+    betas = BUDGETS[budget].betas
+    found: Results = {}
+    for beta in betas:
+        at_beta = joint if beta == max(betas) else 0.99
+        found[label("ngu", beta)] = [outcome(arm_scores=(at_beta, 0.2))]
+        found[label("ngu-sep-nets", beta)] = [outcome(arm_scores=(separate, exploratory))]
+    return found
 
 
-def quiet() -> Console:
-    return Console(file=io.StringIO())
+def verdicts(found: Results) -> list[bool]:
+    return [criterion.judge(found).is_met for criterion in experiment().criteria]
 
 
 @pytest.mark.parametrize("name", BUDGETS)
-def test_every_run_of_the_plan_is_a_valid_configuration(name: str, tmp_path: Path) -> None:
-    planned = jobs(BUDGETS[name], tmp_path)
-    assert len(planned) == len(AGENTS) * len(BUDGETS[name].betas) * BUDGETS[name].num_seeds
-    assert len({job.folder for job in planned.values()}) == len(planned)
-    for (agent, beta, seed), job in planned.items():
-        config, _ = configured(list(job.options))
-        assert config.run.agent == agent
-        assert config.run.seed == seed
-        assert config.family.max_beta == beta
-        assert config.env.name == "random_coin"
+def test_a_budget_pays_for_both_agents_at_each_of_its_betas(name: str) -> None:
+    made = experiment()
+    labels = made.labels(made.budgets[name])
+    assert len(labels) == len(set(labels)) == len(AGENTS) * len(BUDGETS[name].betas)
+    for agent in AGENTS:
+        for beta in BUDGETS[name].betas:
+            config, _ = configured(list(made.options(label(agent, beta), 1)))
+            assert config.run.agent == agent
+            assert config.family.max_beta == beta
+            assert config.env.name == "random_coin"
+    shared = made.budgets[name]
+    assert (shared.frames, shared.num_seeds) == (BUDGETS[name].frames, BUDGETS[name].num_seeds)
 
 
 def test_the_claim_is_met_only_if_separate_networks_keep_the_coin_and_joint_ones_lose_it() -> None:
-    assert verdict(outcomes(joint_exploitative=0.6), quiet())
-    assert not verdict(outcomes(joint_exploitative=0.99), quiet())
-    assert not verdict(outcomes(joint_exploitative=0.6, exploratory=0.9), quiet())
+    assert verdicts(results()) == [True, True, True, True]
+    assert verdicts(results(joint=0.99)) == [True, True, False, False]
+    assert verdicts(results(exploratory=0.9)) == [True, False, True, True]
+    assert verdicts(results(separate=0.6)) == [False, True, True, False]
+    one_is_bad = results()
+    lowest = label("ngu-sep-nets", min(BUDGETS["minutes"].betas))
+    one_is_bad[lowest] = [replace(one_is_bad[lowest][0], arm_scores=(0.9, 0.1))]
+    assert verdicts(one_is_bad) == [False, True, True, True]
 
 
-def test_figure_and_data_are_written(tmp_path: Path) -> None:
-    budget = Budget(betas=(0.1, 1.0), num_seeds=1, frames=10, num_episodes=1)
-    draw(outcomes(0.5), budget, tmp_path)
-    write_csv(tmp_path / "random_coin.csv", outcomes(0.5))
+@pytest.mark.parametrize("name", BUDGETS)
+def test_the_papers_figure_is_drawn(name: str, tmp_path: Path) -> None:
+    made = experiment()
+    names = made.draw(made, made.budgets[name], results(budget=name), tmp_path)
+    assert names == ["random_coin"]
     assert (tmp_path / "random_coin.png").stat().st_size > 10_000
-    assert b"<svg" in (tmp_path / "random_coin.svg").read_bytes()
-    rows = list(csv.DictReader((tmp_path / "random_coin.csv").open()))
-    assert len(rows) == 4
-    assert float(rows[0]["exploitative"]) == 0.5
-
-
-def test_parse_is_the_one_of_the_command_line() -> None:
-    from agent57.commands.reproduce import Reproduce
-
-    assert parse(Reproduce, "reproduce", ["random-coin", "--budget", "full"]).budget == "full"
+    content = (tmp_path / "random_coin.svg").read_text()
+    for title in AGENTS.values():
+        assert f"<!-- {title} -->" in content

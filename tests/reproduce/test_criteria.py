@@ -1,0 +1,57 @@
+"""Every measure by hand numbers, on the runs of `made_up`."""
+
+import numpy as np
+import pytest
+
+from agent57.reproduce.criteria import (
+    arm_score,
+    early_best_beta,
+    evaluator_score,
+    final_score,
+    late_best_beta,
+    mean_curve,
+    minus,
+    over,
+    share_of_plays,
+)
+from tests.reproduce.made_up import outcome
+
+TWO_SEEDS = {"ours": [outcome(), outcome(seed=1, score=0.5, evaluator=0.4, arm_scores=(0.5, 0.1))]}
+
+
+def test_scores_are_means_over_seeds() -> None:
+    assert final_score("ours")(TWO_SEEDS) == pytest.approx(0.7)
+    assert evaluator_score("ours")(TWO_SEEDS) == pytest.approx(0.6)
+    assert arm_score("ours", 0)(TWO_SEEDS) == pytest.approx(0.7)
+    assert arm_score("ours", -1)(TWO_SEEDS) == pytest.approx(0.2)
+
+
+def test_differences_and_ratios() -> None:
+    high, low = arm_score("ours", 0), arm_score("ours", 1)
+    assert minus(high, low)(TWO_SEEDS) == pytest.approx(0.5)
+    assert over(low, high)(TWO_SEEDS) == pytest.approx(0.2 / 0.7)
+
+
+def test_the_mean_over_training_keeps_the_last_value_where_nothing_was_evaluated() -> None:
+    # 0 before the first episode, 0.2, still 0.2, 0.8
+    assert mean_curve("ours")({"ours": [outcome()]}) == pytest.approx((0 + 0.2 + 0.2 + 0.8) / 4)
+
+
+def test_the_share_of_plays_counts_the_arms_asked_for_in_the_part_asked_for() -> None:
+    is_high = lambda beta, gamma: gamma > 0.95  # noqa: E731
+    results = {"ours": [outcome()]}
+    assert share_of_plays("ours", is_high, 0.75, 1.0)(results) == 6 / 8
+    assert share_of_plays("ours", is_high, 0.0, 0.5)(results) == 2 / 6
+    assert share_of_plays("ours", is_high, 0.5, 0.75)(results) == 0  # nothing was played
+
+
+def test_the_best_beta_early_is_that_of_the_first_arm_to_earn_anything() -> None:
+    assert early_best_beta("ours")({"ours": [outcome()]}) == 0.3
+    nothing = outcome(arm_returns=np.zeros((4, 2)))
+    assert early_best_beta("ours")({"ours": [nothing]}) == 0.0
+
+
+def test_the_best_beta_late_is_that_of_the_arm_that_earns_most_in_the_end() -> None:
+    assert late_best_beta("ours")({"ours": [outcome()]}) == 0.0
+    turned = outcome(arm_returns=outcome().arm_returns[:, ::-1])
+    assert late_best_beta("ours")({"ours": [turned]}) == 0.3

@@ -1,0 +1,109 @@
+"""The experiments as they are written down: every run a valid configuration, criteria by hand."""
+
+import numpy as np
+import pytest
+
+from agent57.commands.train import configured
+from agent57.config import Config
+from agent57.envs.toy import TOYS, Discounting
+from agent57.ops.family import gammas
+from agent57.reproduce.catalogue import EXPERIMENTS
+from agent57.reproduce.experiment import Verdict
+from agent57.reproduce.tasks import DISCOUNT, KEY_CORRIDOR, MEMORY, PATIENT_GAMMA, PONG, SETTINGS
+from tests.reproduce.made_up import outcome
+
+
+def config_of(name: str, label: str, seed: int = 0) -> Config:
+    return configured(list(EXPERIMENTS[name].options(label, seed)))[0]
+
+
+@pytest.mark.parametrize("name", EXPERIMENTS)
+def test_every_run_is_a_valid_configuration(name: str) -> None:
+    experiment = EXPERIMENTS[name]
+    for label, contestant in experiment.contestants.items():
+        config = config_of(name, label, seed=2)
+        assert (config.run.agent, config.run.seed) == (contestant.agent, 2)
+        assert config.env.name == experiment.env
+
+
+@pytest.mark.parametrize("name", EXPERIMENTS)
+def test_every_experiment_has_both_budgets_and_a_contrast_or_a_reference(name: str) -> None:
+    experiment = EXPERIMENTS[name]
+    assert set(experiment.budgets) == {"minutes", "full"}
+    assert experiment.budgets["minutes"].frames <= experiment.budgets["full"].frames
+    assert len(experiment.contestants) > 1 or "random" in experiment.lines
+
+
+def test_tasks_of_one_kind_of_observation_share_their_settings() -> None:
+    assert KEY_CORRIDOR.settings is MEMORY.settings is SETTINGS["grid"]
+    assert DISCOUNT.settings is SETTINGS["vector"]
+    assert PONG.settings is SETTINGS["pixels"]
+
+
+def judged(name: str, **scores: float) -> list[Verdict]:
+    """Verdicts on scores by contestant, in their order."""
+    experiment = EXPERIMENTS[name]
+    labels = list(experiment.contestants)
+    results = {
+        label: [outcome(label, score=score, evaluator=score)]
+        for label, score in zip(labels, scores.values(), strict=True)
+    }
+    return [criterion.judge(results) for criterion in experiment.criteria]
+
+
+def test_pong_is_learned_from_18_on() -> None:
+    assert [v.is_met for v in judged("pong", agent57=18.0)] == [True]
+    assert [v.is_met for v in judged("pong", agent57=17.9)] == [False]
+
+
+def test_the_key_corridor_needs_agent57_to_reach_it_and_r2d2_not_to() -> None:
+    assert [v.is_met for v in judged("key-corridor", agent57=0.8, r2d2=0.0)] == [True, True]
+    assert [v.is_met for v in judged("key-corridor", agent57=0.7, r2d2=0.3)] == [False, False]
+
+
+def test_memory_needs_recurrence_and_a_trace() -> None:
+    met = judged("memory", agent57=0.95, short=0.5, without=0.5)
+    assert [v.is_met for v in met] == [True, True, True]
+    not_met = judged("memory", agent57=0.85, short=0.9, without=0.9)
+    assert [v.is_met for v in not_met] == [False, False, False]
+
+
+def test_the_contrasts_of_memory_differ_in_what_they_are_called_after() -> None:
+    ours = config_of("memory", "agent57")
+    short = config_of("memory", "trace of 4 steps")
+    assert short.sequence.trace == short.sequence.period == 4
+    # as many rows per update, hence as many updates
+    assert short.learner.batch * 4 == ours.learner.batch * ours.sequence.trace
+    per_step = [c.replay.samples_per_insert / c.sequence.period for c in (ours, short)]
+    assert ours.network.core == "lstm"
+    assert config_of("memory", "no recurrence").network.core == "none"
+    assert per_step[1] / short.learner.batch <= per_step[0] / ours.learner.batch
+
+
+def test_four_arms_of_agent57_are_patient_enough_for_the_last_chain_and_r2d2_is_not() -> None:
+    curve = gammas(config_of("discount", "agent57").family)
+    assert (curve > PATIENT_GAMMA).sum() == 4
+    assert len(curve) == 32
+    worth = [
+        p * PATIENT_GAMMA ** (d - 1)
+        for p, d in zip(Discounting.pays, Discounting.delays, strict=True)
+    ]
+    assert np.isclose(worth[1], worth[2])
+    assert gammas(config_of("discount", "r2d2, gamma 0.997").family).tolist() == [0.997]
+
+
+def test_discount_is_judged_by_return_and_by_plays() -> None:
+    arms = ((0.0, 0.9999), (0.3, 0.99))
+    ours = [outcome(score=1.65, arms=arms)]  # 6 of the last 8 plays with gamma 0.9999
+    theirs = [outcome(score=1.25, arms=arms)]
+    results = {"agent57": ours, "r2d2, gamma 0.997": theirs}
+    assert all(c.judge(results).is_met for c in DISCOUNT.criteria)
+    swapped = {"agent57": theirs, "r2d2, gamma 0.997": ours}
+    assert [c.judge(swapped).is_met for c in DISCOUNT.criteria] == [False, True, False]
+    lazy = [outcome(score=1.65, arms=arms[::-1])]
+    verdicts = [c.judge({**results, "agent57": lazy}) for c in DISCOUNT.criteria]
+    assert [v.is_met for v in verdicts] == [True, False, True]
+
+
+def test_toys_that_experiments_use_exist() -> None:
+    assert {e.env for e in EXPERIMENTS.values() if e.env.startswith("toy/")} <= set(TOYS)
