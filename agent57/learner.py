@@ -11,7 +11,7 @@
 import copy
 import math
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Self
 
 import torch
 import torch.nn.functional as F
@@ -22,6 +22,7 @@ from agent57.config import Config, require
 from agent57.data_parallel import LearnerGroup
 from agent57.nets.networks import Networks
 from agent57.ops.family import betas, gammas
+from agent57.ops.policy import mix_values
 from agent57.ops.priority import importance_weights, sequence_priority, trained_rows
 from agent57.ops.td import mixed_td_error, td_errors, value_weights
 from agent57.player import Weights
@@ -38,7 +39,12 @@ class NonFiniteUpdate(FloatingPointError):
 
     def __init__(self, name: str, batch: Batch) -> None:
         super().__init__(f"{name} is not finite")
+        self.name = name
         self.batch = batch
+
+    def __reduce__(self) -> tuple[type[Self], tuple[str, Batch]]:
+        """Pickle as what it is made of."""
+        return type(self), (self.name, self.batch)
 
 
 def check_precision(config: Config, device: torch.device) -> None:
@@ -225,12 +231,42 @@ class Learner:
             "value/intrinsic": _of_all(online[-1].detach()),
             "td/mean_abs": ((mixed.abs() * trained).sum(), trained.sum()),
             "priority/mean": _of_all(priorities),
+            **self._diagnostics(batch, online.detach(), target, td.detach(), trained),
         }
         if "rnd" in self._trained:
             novelty_losses, accuracy = self._novelty_losses(batch, prepared)
             losses |= novelty_losses
             sums["inverse_dynamics/accuracy"] = accuracy
         return losses, priorities, sums
+
+    def _diagnostics(
+        self, batch: Batch, online: Tensor, target: Tensor, td: Tensor, trained: Tensor
+    ) -> Sums:
+        """Over the trained rows: size of the TD errors and lead of the best action, per arm.
+
+        Beside them each arm's share of the windows, and how far the target networks are behind.
+        """
+        config = self._config
+        weight = value_weights(self._beta[batch.arm], config.network.values)[:, None]
+        mixture = mix_values(
+            online[:, :-1], weight, config.learner.mixture, config.learner.squash_epsilon
+        )
+        best = mixture.topk(min(2, mixture.shape[-1])).values
+        lead = ((best[..., 0] - best[..., -1]) * trained).sum(0)  # [B]
+        behind = ((online - target)[:, :-1].abs().mean(-1) * trained).sum((1, 2))  # [V]
+        one_hot = F.one_hot(batch.arm, len(self._beta)).float()  # [B, J]
+        size = (td.abs() * trained).sum(1) @ one_hot  # [V, J]
+        windows, rows = one_hot.sum(0), trained.sum(0).float() @ one_hot  # [J]
+        names = list(self._trained)[: len(td)]
+        return {
+            **{f"td/{name}": (total, rows) for name, total in zip(names, size, strict=True)},
+            **{
+                f"target_difference/{name}": (total, rows.sum())
+                for name, total in zip(names, behind, strict=True)
+            },
+            "action_gap": (lead @ one_hot, rows),
+            "batch_share": (windows, windows.sum().expand_as(windows)),
+        }
 
     def _unroll(self, nets: nn.Module, batch: Batch, prepared: Tensor) -> Tensor:
         """Values [V, T+1, B, A] of a batch. No gradient flows from the trace into the burn-in."""

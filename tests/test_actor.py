@@ -207,3 +207,15 @@ def test_split_actors_are_the_lanes_of_one_by_law() -> None:
         one = [(e.arm, e.length, e.episode_return) for e in episodes if e.lane == lane]
         assert one == [(e.arm, e.length, e.episode_return) for e in split if e.lane == lane]
         assert len(one) > 5
+
+
+def test_what_is_behind_the_rewards_is_logged_as_means_over_lanes() -> None:
+    actor = make_actor()
+    _, _, logged = actor.step()
+    assert actor.player.curiosity is not None
+    for name, values in actor.player.curiosity.last.items():
+        assert logged[f"curiosity/{name}"] == pytest.approx(float(values.mean()))
+    assert logged["curiosity/memory_fill"] == 2 / CONFIG.curiosity.memory
+    incurious, _, logged = make_actor(small_config("r2d2")).step()
+    assert not [name for name in logged if name.startswith("curiosity/")]
+    assert incurious == []

@@ -15,7 +15,14 @@ from agent57.ops.family import betas, gammas
 from agent57.ops.td import td_errors
 from agent57.presets import PRESETS
 from agent57.types import Batch
-from tests.small import changed, make_learner, random_batch, same_tree, small_config
+from tests.small import (
+    SPEC,
+    changed,
+    make_learner,
+    random_batch,
+    same_tree,
+    small_config,
+)
 
 CONFIG = small_config()
 LENGTHS = (8, 5, 1, 7)  # valid rows of the windows, where they differ
@@ -477,3 +484,67 @@ def test_half_precision_on_a_cpu_is_refused() -> None:
     # Its LSTM does not exist there: the first update would raise from deep inside torch.
     with pytest.raises(ConfigError, match="learner.precision bfloat16 needs a GPU"):
         make_learner(changed(CONFIG, learner={"precision": "bfloat16"}))
+
+
+def test_errors_and_leads_per_arm_by_definition() -> None:
+    learner = make_learner(CONFIG)
+    learner.update(random_batch(CONFIG, seed=5))  # so that online and target differ
+    batch = replace(random_batch(CONFIG, LENGTHS), arm=torch.tensor([0, 2, 2, 3]))
+    stale = copy.deepcopy(learner.networks.value)
+    stale.load_state_dict(learner.state_dict()["target"])
+    with torch.no_grad():
+        online, _ = unroll(learner.networks.value, batch, batch.state, slice(None))
+        behind, _ = unroll(stale, batch, batch.state, slice(None))
+    beta = torch.from_numpy(betas(CONFIG.family)).float()[batch.arm]
+    gamma = torch.from_numpy(gammas(CONFIG.family)).float()[batch.arm]
+    rows = ("action", "action_prob", "extrinsic", "intrinsic", "discount", "mask")
+    td = td_errors(
+        online,
+        behind,
+        **{name: getattr(batch, name) for name in rows},
+        beta=beta,
+        gamma=gamma,
+        loss=CONFIG.learner,
+        values="separate",
+    )
+    metrics = learner.update(batch).metrics
+
+    mixture = (online[0] + beta[:, None] * online[1]).sort(descending=True).values
+    for arm, windows in {0: [0], 2: [1, 2], 3: [3]}.items():
+        places = [(row, b) for b in windows for row in range(LENGTHS[b])]
+        sizes = torch.stack([td[:, row, b].abs() for row, b in places]).mean(0)
+        assert metrics[f"td/extrinsic/{arm}"] == pytest.approx(sizes[0].item(), rel=1e-4)
+        assert metrics[f"td/intrinsic/{arm}"] == pytest.approx(sizes[1].item(), rel=1e-4)
+        leads = torch.stack([mixture[row, b, 0] - mixture[row, b, 1] for row, b in places])
+        assert metrics[f"action_gap/{arm}"] == pytest.approx(leads.mean().item(), rel=1e-4)
+    shares = [metrics[f"batch_share/{arm}"] for arm in range(4)]
+    assert shares == [0.25, 0.0, 0.5, 0.25]
+    difference = (online - behind).abs()
+    valid = [difference[:, row, b] for b, n in enumerate(LENGTHS) for row in range(n)]
+    means = torch.stack(valid).mean((0, 2))
+    assert metrics["target_difference/extrinsic"] == pytest.approx(means[0].item(), rel=1e-4)
+    assert metrics["target_difference/intrinsic"] == pytest.approx(means[1].item(), rel=1e-4)
+
+
+def test_nothing_is_said_of_arms_that_are_not_in_the_batch() -> None:
+    batch = replace(random_batch(CONFIG), arm=torch.tensor([0, 2, 2, 3]))
+    metrics = make_learner(CONFIG).update(batch).metrics
+    said = {name for name in metrics if name.endswith("/1")}
+    assert said == {"batch_share/1"}
+
+
+def test_a_joint_network_has_one_error_per_arm_and_burn_in_rows_do_not_count() -> None:
+    batch = random_batch(BURN_IN, starts=(4, 8, 4, 4))
+    other = replace(batch, extrinsic=batch.extrinsic.clone())
+    other.extrinsic[:4] += 10
+    metrics = [make_learner(BURN_IN).update(b).metrics for b in (batch, other)]
+    for name in ("td/joint/0", "action_gap/0", "target_difference/joint"):
+        assert metrics[0][name] == metrics[1][name]
+    assert metrics[0]["td/joint/0"] > 0
+    assert not [name for name in metrics[0] if name.startswith("td/extrinsic")]
+
+
+def test_a_single_action_leads_by_nothing() -> None:
+    spec = replace(SPEC, num_actions=1)
+    update = make_learner(CONFIG, spec).update(random_batch(CONFIG, spec=spec))
+    assert update.metrics["action_gap/0"] == 0

@@ -48,8 +48,7 @@ class EpisodicMemory:
         is_found = np.isfinite(distance_sq)
         self._distance_sum += np.where(is_found, distance_sq, 0.0).sum(1, dtype=np.float64)
         self._distance_count += is_found.sum(1)
-        mean_distance_sq = self._distance_sum / np.maximum(self._distance_count, 1)
-        novelty = kernel_novelty(distance_sq, mean_distance_sq, self._config)
+        novelty = kernel_novelty(distance_sq, self.mean_distance_sq, self._config)
         self.add(embedding, np.ones(len(embedding), dtype=bool))
         return novelty
 
@@ -77,6 +76,16 @@ class EpisodicMemory:
 
     def _num_filled(self) -> np.ndarray:
         return np.minimum(self._num_added, self._config.memory)
+
+    @property
+    def fill(self) -> np.ndarray:
+        """Share of each lane's memory that is taken [E]; where it is full the oldest are lost."""
+        return self._num_filled() / self._config.memory
+
+    @property
+    def mean_distance_sq(self) -> np.ndarray:
+        """d_m^2: mean squared distance to the neighbours so far, of each lane [E]."""
+        return self._distance_sum / np.maximum(self._distance_count, 1)
 
     def state_dict(self) -> dict[str, Any]:
         """The episodes so far, without the empty slots, and the running means."""

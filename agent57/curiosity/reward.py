@@ -20,6 +20,7 @@ from agent57.curiosity.lifelong import Modulator
 from agent57.nets.embedding import Embedding
 from agent57.nets.rnd import Rnd
 from agent57.nets.side_by_side import in_turn
+from agent57.ops.novelty import least_novelty
 
 
 class Curiosity:
@@ -43,7 +44,9 @@ class Curiosity:
         self._holder = np.zeros(num_lanes, dtype=np.int64)  # which held embedding a lane uses
         self._memory = EpisodicMemory(num_lanes, embedding.project.out_features, config)
         self.modulator = Modulator(num_lanes, config.max_modulation, config.warmup_steps)
-        self.last: dict[str, np.ndarray] = {}  # the factors of the latest rewards, to be logged
+        self._least_novelty = least_novelty(config)
+        self._max_modulation = np.float32(config.max_modulation)
+        self.last: dict[str, np.ndarray] = {}  # what is behind the latest rewards, to be logged
 
     def refresh(self, version: int) -> None:
         """Say that the networks given at construction now hold the learner's `version`."""
@@ -66,7 +69,15 @@ class Curiosity:
             ]
         )
         modulation = self.modulator(error)
-        self.last = {"novelty": novelty, "modulation": modulation}
+        self.last = {
+            "novelty": novelty,
+            "modulation": modulation,
+            "familiar": novelty <= self._least_novelty,
+            "modulation_at_1": modulation <= 1,
+            "modulation_at_max": modulation >= self._max_modulation,
+            "memory_fill": self._memory.fill,
+            "distance_sq": self._memory.mean_distance_sq,
+        }
         return novelty * modulation
 
     def _adopt(self, in_use: set[int]) -> int:

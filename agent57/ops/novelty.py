@@ -6,6 +6,14 @@ from jaxtyping import Float, Float32
 from agent57.config import CuriosityConfig
 
 
+def least_novelty(config: CuriosityConfig) -> np.float32:
+    """The novelty of a state whose K neighbours are all within the cluster distance: 1 / s(0).
+
+    Less is only paid where s exceeds s_m, which it cannot if s_m >= sqrt(K) + c.
+    """
+    return np.float32(1 / (np.sqrt(config.neighbours) + config.pseudo_count))
+
+
 def kernel_novelty(
     distance_sq: Float[np.ndarray, "E K"],
     mean_distance_sq: Float[np.ndarray, "E"],

@@ -206,7 +206,7 @@ def best_arm_charts(runs: Sequence[RunHistory]) -> list[Chart]:
 
 
 def arm_maps(run: RunHistory) -> list[Chart]:
-    """Returns and shares of plays per arm over training."""
+    """Returns, shares of plays and of batches, TD errors and leads per arm over training."""
     rows = [row for row in run.metrics if "arm_plays/0" in row]
     if not rows:
         return []
@@ -214,13 +214,22 @@ def arm_maps(run: RunHistory) -> list[Chart]:
     arms = range(len(run.arms))
     plays = np.array([[row.get(f"arm_plays/{j}", 0.0) for row in rows] for j in arms])
     shares = plays / np.maximum(plays.sum(0), 1)
-    maps = {
-        "Mean return per arm": (
-            "points",
-            [[row.get(f"arm_return/{j}") for row in rows] for j in arms],
-        ),
-        "Share of episodes per arm": ("share", shares.tolist()),
+    bandits, replayed = "all actors' bandits, over their windows", "of what was learned from"
+    maps: dict[str, tuple[str, str, list[list[float | None]]]] = {
+        "Share of episodes per arm": ("share", bandits, shares.tolist())
     }
+    for name, title, unit, note in (
+        ("arm_return", "Mean return per arm", "points", bandits),
+        ("arm_intrinsic_return", "Mean intrinsic return per arm", "r^i", "all actors' episodes"),
+        ("batch_share", "Share of batches per arm", "share", replayed),
+        ("td/extrinsic", "Extrinsic TD error per arm", "mean |delta|", replayed),
+        ("td/intrinsic", "Intrinsic TD error per arm", "mean |delta|", replayed),
+        ("td/joint", "TD error per arm", "mean |delta|", replayed),
+        ("action_gap", "Lead of the best action per arm", "Q", replayed),
+    ):
+        values = [[row.get(f"{name}/{j}") for row in rows] for j in arms]
+        if any(value is not None for line in values for value in line):
+            maps[title] = (unit, note, values)
     return [
         {
             "kind": "map",
@@ -231,7 +240,7 @@ def arm_maps(run: RunHistory) -> list[Chart]:
             "frames": [row["frames"] for row in rows],
             "rows": values,
             "notes": [f"beta {beta:.4g}, gamma {gamma:.6g}" for beta, gamma in run.arms],
-            "note": f"all actors' bandits, over their windows; {run_label(run)}",
+            "note": f"{note}; {run_label(run)}",
         }
-        for title, (unit, values) in maps.items()
+        for title, (unit, note, values) in maps.items()
     ]

@@ -15,7 +15,10 @@ RECENT_EPISODES = 20  # of the actors, behind `episode/return`
 
 
 class Journal:
-    """Averages what happens between two lines of metrics.jsonl."""
+    """Averages what happens between two lines of metrics.jsonl.
+
+    Each scalar over the times it was given: what did not occur is not in the line.
+    """
 
     def __init__(self, folder: RunFolder, log_frames: int) -> None:
         self._folder = folder
@@ -48,6 +51,12 @@ class Journal:
         self._folder.append("episodes.jsonl", row)
         if episode.source == "actor":
             self._recent.append(episode.episode_return)
+            self.add(
+                {
+                    "episode/length": episode.length,
+                    f"arm_intrinsic_return/{episode.arm}": episode.intrinsic_return,
+                }
+            )
 
     def is_due(self, frames: int) -> bool:
         """Whether the next line of metrics should be written."""

@@ -125,6 +125,12 @@ def curiosity(runs: Sequence[RunHistory]) -> Section:
         for name, (title, unit) in shown.items()
         for chart in metric_charts(runs, title, unit, {name: title.lower()})
     ]
+    limits = {
+        "curiosity/familiar": "least novelty",
+        "curiosity/modulation_at_1": "modulation 1",
+        "curiosity/modulation_at_max": "largest modulation",
+    }
+    charts += metric_charts(runs, "Novelty at its limits", "share of steps", limits, y_range=[0, 1])
     return {"title": "Reward and novelty", "charts": charts}
 
 
@@ -134,7 +140,14 @@ def training(runs: Sequence[RunHistory]) -> Section:
     def named(prefix: str) -> dict[str, str]:
         return {f"{prefix}/{name}": name.replace("_", " ") for name in TRAINED}
 
-    priorities = {"priority/mean": "mean", "priority/max": "largest"}
+    priorities = {
+        "priority/mean": "new, mean",
+        "priority/max": "new, largest",
+        "priority/stored": "held, mean",
+        "priority/drawn": "drawn, mean",
+    }
+    windows = {"replay/windows": "held", "replay/effective_windows": "effective"}
+    transitions = {"replay/transitions": "kept", "replay/age": "age of a drawn window"}
     return {
         "title": "Training",
         "charts": [
@@ -146,11 +159,13 @@ def training(runs: Sequence[RunHistory]) -> Section:
             *metric_charts(runs, "Priorities", "priority", priorities, is_log=True),
             *metric_charts(runs, "TD error", "mean |delta|", {"td/mean_abs": "TD error"}),
             *metric_charts(
-                runs, "Throughput", "frames per second", {"frames_per_second": "frames/s"}
+                runs, "Online less target values", "mean |difference|", named("target_difference")
             ),
             *metric_charts(
-                runs, "Replay", "transitions", {"replay/transitions": "transitions kept"}
+                runs, "Throughput", "frames per second", {"frames_per_second": "frames/s"}
             ),
+            *metric_charts(runs, "Replay", "transitions", transitions),
+            *metric_charts(runs, "Windows", "windows", windows, is_log=True),
         ],
     }
 

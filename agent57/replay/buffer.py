@@ -142,6 +142,38 @@ class Replay:
                 raise ValueError(f"keys that never named a window: {names}")
             self._tree.set(leaves, weights[is_live])
 
+    def summary(self) -> dict[str, float | None]:
+        """What is held, and what the next draw may be expected to bring.
+
+        Ages are in transitions, each block counted as of the mean length: about as many as came
+        since the window's first block. The effective number of windows is the number that would be
+        drawn as unevenly if all were equal, 1 / sum p^2.
+        """
+        with self._lock:
+            live, num_transitions = self._store.live_ids, self._store.num_transitions
+            ids = np.array(live, np.int64)
+            weight = self._tree.weights[ids % self._tree.num_leaves]
+        found: dict[str, float | None] = {
+            "replay/windows": self.num_windows,
+            "replay/transitions": num_transitions,
+            "replay/bytes": self.num_bytes,
+        }
+        if not weight.any():
+            return found
+        probability = weight / weight.sum()
+        age = (live.stop - ids) * (num_transitions / len(live))
+        found |= {
+            "replay/age": float(probability @ age),
+            "replay/effective_windows": float(1 / np.square(probability).sum()),
+        }
+        if self._exponent:
+            priority = weight ** (1 / self._exponent)
+            found |= {
+                "priority/stored": float(priority.sum() / np.count_nonzero(weight)),
+                "priority/drawn": float(probability @ priority),
+            }
+        return found
+
     def blocks(self, first_id: int = 0) -> list[tuple[int, Block]]:
         """The blocks held and their ids, oldest first, from `first_id` on."""
         with self._lock:

@@ -65,9 +65,8 @@ class Parts:
         return {
             **self.evaluator.summary(),
             **self.actor.summary(),
-            "replay/windows": self.replay.num_windows,
-            "replay/transitions": self.replay.num_transitions,
-            "replay/bytes": self.replay.num_bytes,
+            **self.replay.summary(),
+            "actor/weights_age": self.learner.num_updates - max(0, self.actor.weights_version),
         }
 
 

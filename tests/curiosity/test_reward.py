@@ -176,3 +176,29 @@ def test_continues_from_its_saved_state() -> None:
         rewards = [each.curiosity.reward(state) for each in (setting, other)]
         np.testing.assert_array_equal(*rewards)
     assert same_tree(setting.curiosity.state_dict(), other.curiosity.state_dict())
+
+
+def test_what_is_behind_the_rewards_is_told_by_hand() -> None:
+    setting = Setting(config=CuriosityConfig(memory=50, warmup_steps=0, max_modulation=1.5))
+    state = torch.randn(E, 5)
+    setting.curiosity.begin(ALL, state)
+    for _ in range(9):  # with the first state, nine are known: not yet ten neighbours
+        setting.curiosity.reward(state)
+    last = setting.curiosity.last
+    assert not last["familiar"].any()
+    assert last["modulation_at_1"].all()  # every error was the same
+    setting.curiosity.reward(state)
+    last = setting.curiosity.last
+    assert last["familiar"].all()
+    np.testing.assert_allclose(last["memory_fill"], 11 / 50)
+    assert (last["distance_sq"] == 0).all()
+
+    elsewhere = torch.cat([state[:2], state[2:] + 100])
+    setting.curiosity.reward(elsewhere)
+    last = setting.curiosity.last
+    assert last["familiar"].tolist() == [True, True, False]
+    assert last["modulation_at_1"].tolist() == [True, True, False]
+    assert last["modulation_at_max"].tolist() == [False, False, True]
+    moved = np.square(setting.embed(elsewhere) - setting.embed(state)).sum(1)
+    # Neighbours so far: 1 to 9, then ten of the known states twice, the last ones far away.
+    np.testing.assert_allclose(last["distance_sq"], moved * 10 / (45 + 10 + 10), rtol=1e-4)

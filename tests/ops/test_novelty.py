@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 
 from agent57.config import CuriosityConfig
-from agent57.ops.novelty import kernel_novelty
+from agent57.ops.novelty import kernel_novelty, least_novelty
 from tests.ops import golden
 
 CONFIG = CuriosityConfig()
@@ -104,3 +104,11 @@ def test_a_walk_equals_rlax() -> None:
         novelty = kernel_novelty(distance_sq[None], np.array([total / count]), CONFIG)
         np.testing.assert_allclose(novelty[0], expected, rtol=1e-6)
         memory.append(embedding)
+
+
+def test_the_least_novelty_is_that_of_a_state_seen_k_times_by_hand() -> None:
+    config = CuriosityConfig()
+    seen = kernel_novelty(np.zeros((1, 10), np.float32), np.ones(1), config)
+    assert seen == least_novelty(config) == np.float32(1 / (10**0.5 + 1e-3))
+    near = kernel_novelty(np.full((1, 10), 0.0081, np.float32), np.ones(1), config)
+    assert near > least_novelty(config)

@@ -59,6 +59,12 @@ def metrics(i: int, num_arms: int, rng: np.random.Generator) -> dict:
         "priority/max": 1 + rng.random(),
         "curiosity/novelty": 5 * rng.random(),
         "curiosity/modulation": 1 + rng.random(),
+        "curiosity/familiar": rng.random(),
+        "replay/windows": 10.0 * i,
+        "replay/effective_windows": 1 + 9.0 * i,
+        "replay/age": 125.0 * i,
+        "priority/stored": rng.random(),
+        "priority/drawn": rng.random(),
     }
     row |= {f"{name}/{kind}": rng.random() for name in names for kind in TRAINED[:2]}
     row |= {f"loss/{name}": 10 * rng.random() for name in TRAINED}
@@ -66,6 +72,7 @@ def metrics(i: int, num_arms: int, rng: np.random.Generator) -> dict:
     row |= {f"clipped/{name}": rng.random() for name in TRAINED}
     row |= {f"arm_plays/{j}": float((i + 1) * (j + 1) * (j < i + 1)) for j in range(num_arms)}
     row |= {f"arm_return/{j}": i * rng.random() for j in range(num_arms) if j < i + 1}
+    row |= {f"td/extrinsic/{j}": rng.random() for j in range(num_arms) if j != i % num_arms}
     return row
 
 

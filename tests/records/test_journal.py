@@ -1,6 +1,7 @@
 """The journal: averages between two lines, episodes as they end, and going on after a pause."""
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -134,3 +135,26 @@ def test_scalars_go_to_tensorboard(folder: RunFolder) -> None:
     events = list((folder.path / "tensorboard").iterdir())
     assert len(events) == 1
     assert b"loss/extrinsic" in events[0].read_bytes()
+
+
+def test_a_mean_is_over_the_times_something_was_given(folder: RunFolder) -> None:
+    journal = Journal(folder, log_frames=100)
+    for scalars in ({"td/0": 2.0}, {"td/0": 4.0, "td/1": 7.0}, {}):
+        journal.add(scalars)
+    row = journal.write(counters(100), {})
+    assert (row["td/0"], row["td/1"]) == (3.0, 7.0)
+    assert "td/2" not in row
+
+
+def test_actors_episodes_are_averaged_per_arm_between_lines(folder: RunFolder) -> None:
+    journal = Journal(folder, log_frames=100)
+    journal.add_episode(episode(1.0))
+    journal.add_episode(replace(episode(1.0), intrinsic_return=9.0, length=20))
+    journal.add_episode(replace(episode(1.0), intrinsic_return=100.0, arm=1, length=60))
+    journal.add_episode(replace(episode(1.0), intrinsic_return=999.0, source="evaluator"))
+    row = journal.write(counters(100), {})
+    assert row["arm_intrinsic_return/3"] == 7.0
+    assert row["arm_intrinsic_return/1"] == 100.0
+    assert "arm_intrinsic_return/0" not in row
+    assert row["episode/length"] == 30.0
+    assert "arm_intrinsic_return/3" not in journal.write(counters(200), {})

@@ -110,6 +110,15 @@ def test_the_heat_map_has_a_row_per_arm_and_gaps_where_none_was_played(tmp_path)
         assert sum(column) == pytest.approx(1)
 
 
+def test_errors_per_arm_are_drawn_where_they_were_written(tmp_path):
+    data = payload(write_report([write_run(tmp_path / "a")], None).read_text())
+    rows = chart(data, "Extrinsic TD error per arm")["rows"]
+    gaps = [[value is None for value in row] for row in rows]
+    assert gaps == [[i % 4 == arm for i in range(12)] for arm in range(4)]
+    shown = [c["title"] for s in data["sections"] for c in s.get("charts", [])]
+    assert "TD error per arm" not in shown  # of a joint network, which this run has not
+
+
 def test_names_cannot_break_out_of_the_page(tmp_path):
     evil = "<script>alert(1)</script>"
     run = write_run(tmp_path / evil.replace("/", "-"))

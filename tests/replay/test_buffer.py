@@ -372,3 +372,34 @@ def test_threads_may_insert_sample_and_reprioritise_at_once():
         thread.join()
     assert failures == []
     replay.check_valid()
+
+
+def test_the_summary_says_what_the_next_draw_brings_by_hand():
+    replay = make_replay(priority_exponent=0.5)
+    assert replay.summary() == {
+        "replay/windows": 0, "replay/transitions": 0, "replay/bytes": replay.num_bytes,
+    }  # fmt: skip
+    fill(replay, 3, priorities=[1.0, 4.0, 9.0])  # of one step each, drawn as 1 : 2 : 3
+    summary = replay.summary()
+    assert (summary["replay/windows"], summary["replay/transitions"]) == (3, 3)
+    assert summary["replay/age"] == pytest.approx((1 * 3 + 2 * 2 + 3 * 1) / 6)
+    assert summary["replay/effective_windows"] == pytest.approx(36 / (1 + 4 + 9))
+    assert summary["priority/stored"] == pytest.approx((1 + 4 + 9) / 3)
+    assert summary["priority/drawn"] == pytest.approx((1 * 1 + 2 * 4 + 3 * 9) / 6)
+
+
+def test_windows_that_are_drawn_alike_all_count():
+    replay = make_replay(priority_exponent=0.0)
+    fill(replay, 10)
+    summary = replay.summary()
+    assert summary["replay/effective_windows"] == pytest.approx(10)
+    assert summary["replay/age"] == pytest.approx(5.5)
+    assert "priority/drawn" not in summary  # the weights say nothing of them
+
+
+def test_the_age_is_of_the_windows_held_after_others_have_left():
+    replay = make_replay(priority_exponent=1.0, capacity=8)
+    fill(replay, 20, priorities=np.arange(20.0))
+    ages = np.arange(8, 0, -1)
+    weights = np.arange(12.0, 20.0)
+    assert replay.summary()["replay/age"] == pytest.approx((ages * weights).sum() / weights.sum())

@@ -126,3 +126,15 @@ def test_continues_in_mid_run_from_its_state(finished: tuple[inline.Parts, Notes
     assert first.episodes + second.episodes == notes.episodes
     assert first.scalars + second.scalars == notes.scalars
     assert same_tree(whole.state_dict(), resumed.state_dict())
+
+
+def test_the_summary_tells_the_age_of_the_actors_weights(
+    finished: tuple[inline.Parts, Notes],
+) -> None:
+    parts, _ = finished
+    summary = parts.summary()
+    age = parts.learner.num_updates - parts.actor.weights_version
+    assert summary["actor/weights_age"] == age > 0
+    assert summary["replay/windows"] == parts.replay.num_windows
+    fresh = inline.build(CONFIG, CPU)
+    assert fresh.summary()["actor/weights_age"] == 0
