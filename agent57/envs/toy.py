@@ -195,9 +195,82 @@ class Discounting:
         return _strip(self.observe(state[None])[0])
 
 
+class Mine:
+    """Exploration, then exploitation: far along a winding corridor every step at the mine pays.
+
+    Each step that ends at the mine earns `pay`, each move costs `fare`, so whoever has not found
+    the mine had better stand still; the corridor goes on behind it, for those who look for news.
+    No direction leads far, and steps at random reach the mine, 34 moves away, in one episode of
+    half a million. An episode has 100 steps; the best return is 67 times the pay less 34 fares.
+    The observation is a plane each of the agent, the rock and the mine.
+    """
+
+    pay = 0.5
+    fare = 0.002
+    optimal_return = 67 * pay - 34 * fare
+    max_steps = 100
+    plan = (
+        "A........",
+        "########.",
+        ".........",
+        ".########",
+        ".........",
+        "########.",
+        "....M....",
+        ".########",
+        ".........",
+    )
+
+    def __init__(self) -> None:
+        cells = np.array([list(row) for row in self.plan])
+        self._size = len(cells)
+        self._rock = cells == "#"
+        self._first, self._mine = (np.argwhere(cells == letter)[0] for letter in "AM")
+        self.spec = EnvSpec(
+            name="toy/mine",
+            kind="grid",
+            observation_shape=(3, *cells.shape),
+            observation_dtype="uint8",
+            num_actions=4,
+            frames_per_step=1,
+            max_value=1,
+        )
+
+    def start(self, seeds: np.ndarray) -> np.ndarray:
+        """Row and column of the corridor's beginning."""
+        return np.tile(self._first, (len(seeds), 1))
+
+    def move(
+        self, state: np.ndarray, action: np.ndarray
+    ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """One cell up, down, left or right, unless there is rock."""
+        step = np.array([[-1, 0], [1, 0], [0, -1], [0, 1]])[action]
+        there = np.clip(state + step, 0, self._size - 1)
+        is_rock = self._rock[there[:, 0], there[:, 1]]
+        there = np.where(is_rock[:, None], state, there)
+        is_moved = (there != state).any(axis=1)
+        reward = self.pay * (there == self._mine).all(axis=1) - self.fare * is_moved
+        return there, reward.astype(np.float32), np.zeros(len(state), bool)
+
+    def observe(self, state: np.ndarray) -> np.ndarray:
+        """Agent, rock, mine."""
+        planes = np.zeros((len(state), 3, self._size, self._size), np.uint8)
+        planes[np.arange(len(state)), 0, state[:, 0], state[:, 1]] = 1
+        planes[:, 1] = self._rock
+        planes[:, 2, self._mine[0], self._mine[1]] = 1
+        return planes
+
+    def picture(self, state: np.ndarray) -> np.ndarray:
+        """The corridor from above: the agent blue, rock red, the mine green."""
+        planes = self.observe(state[None])[0]
+        colours = 255 * planes[[1, 2, 0]].transpose(1, 2, 0)
+        return colours.repeat(CELL, axis=0).repeat(CELL, axis=1)
+
+
 TOYS: dict[str, Callable[[], Rules]] = {
     "toy/chain": Chain,
     "toy/cue": Cue,
     "toy/bandit": Bandit,
     "toy/discounting": Discounting,
+    "toy/mine": Mine,
 }

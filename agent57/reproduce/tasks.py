@@ -4,8 +4,17 @@
 their claim is about.
 """
 
-from agent57.envs.toy import Discounting
-from agent57.reproduce.criteria import evaluator_score, final_score, share_of_plays
+from agent57.envs.toy import Discounting, Mine
+from agent57.reproduce.criteria import (
+    early_best_beta,
+    evaluator_score,
+    final_score,
+    late_best_beta,
+    mean_curve,
+    minus,
+    over,
+    share_of_plays,
+)
 from agent57.reproduce.drawing import draw_curves_and_arms
 from agent57.reproduce.experiment import Budget, Contestant, Criterion, Experiment
 
@@ -176,4 +185,48 @@ MEMORY = Experiment(
     ),
     draw=draw_curves_and_arms,
     lines={"target": 0.9, "guessing": 0.5},
+)
+
+EXPLORATION_BANDIT = Experiment(
+    name="exploration-bandit",
+    claim="the bandit chooses a useful exploration rate: high beta early, low beta late",
+    env="toy/mine",
+    # A lane plays about a hundred episodes, so what it remembers must be fewer.
+    settings=(*SETTINGS["grid"], "--controller.window", "40"),
+    contestants={
+        "agent57": Contestant(agent="agent57"),
+        "uniform choice": Contestant(agent="agent57", options=("--controller.kind", "uniform")),
+        "r2d2": R2D2,
+    },
+    budgets={
+        "minutes": Budget(frames=400_000, num_seeds=1, num_episodes=16),
+        "full": Budget(frames=800_000, num_seeds=3, num_episodes=32),
+    },
+    criteria=(
+        Criterion(
+            text="agent57: mean return",
+            measure=final_score("agent57"),
+            target=0.9 * Mine.optimal_return,
+        ),
+        Criterion(
+            text="agent57: beta of the best arm once the mine is found, less that in the end,",
+            measure=minus(early_best_beta("agent57"), late_best_beta("agent57")),
+            target=0.01,
+        ),
+        Criterion(
+            text="uniform choice over agent57: mean return over the whole of training",
+            measure=over(mean_curve("uniform choice"), mean_curve("agent57")),
+            target=0.8,
+            is_at_least=False,
+        ),
+        Criterion(
+            text="r2d2, which is not curious: mean return",
+            measure=final_score("r2d2"),
+            target=0.0,
+            is_at_least=False,
+        ),
+    ),
+    draw=draw_curves_and_arms,
+    lines={"best": Mine.optimal_return, "standing still": 0.0},
+    scores_arms=True,
 )

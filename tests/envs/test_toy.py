@@ -1,7 +1,7 @@
 import numpy as np
 
 from agent57.envs.rules import RulesEnv
-from agent57.envs.toy import TOYS, Bandit, Chain, Cue, Discounting
+from agent57.envs.toy import TOYS, Bandit, Chain, Cue, Discounting, Mine
 from tests.envs.playing import begin
 
 
@@ -106,3 +106,63 @@ def test_discounting_shows_chain_payment_and_time():
     seen = [env.step(np.array([0, 2])).observation for _ in range(10)]
     np.testing.assert_allclose(seen[3], [[0, 1, 0, 0, 0, 0.02], [0, 0, 0, 1, 0, 0.02]], rtol=1e-6)
     np.testing.assert_allclose(seen[4], [[0, 1, 0, 0, 1, 0.025], [0, 0, 0, 1, 0, 0.025]], rtol=1e-6)
+
+
+def mine_moves() -> tuple[np.ndarray, np.ndarray]:
+    """Where each action leads from every cell that can be reached, and what it earns, [N, 4]."""
+    rules = Mine()
+    cells = rules.start(np.zeros(1, np.int64)).tolist()
+    leads, earns = [], []
+    for cell in cells:  # grows as cells are found
+        there, reward, terminated = rules.move(np.array([cell] * 4), np.arange(4))
+        assert not terminated.any()
+        cells += [c for c in np.unique(there, axis=0).tolist() if c not in cells]
+        leads.append([cells.index(c) for c in there.tolist()])
+        earns.append(reward.astype(np.float64))
+    return np.array(leads), np.array(earns)
+
+
+def test_the_best_return_of_the_mine_is_that_of_dynamic_programming():
+    leads, earns = mine_moves()
+    assert len(leads) == 5 * 9 + 4
+    value = np.zeros(len(leads))
+    for _ in range(Mine.max_steps):
+        value = (earns + value[leads]).max(axis=1)
+    np.testing.assert_allclose(value[0], Mine.optimal_return, rtol=1e-6)
+    # 34 moves there, the last of them already paid, then 66 steps of standing still
+    np.testing.assert_allclose(Mine.optimal_return, 0.5 + 66 * 0.5 - 34 * 0.002)
+
+
+def test_random_steps_practically_never_find_the_mine_and_standing_still_is_best_without_it():
+    leads, earns = mine_moves()
+    at_mine = np.unique(leads[earns > 0])
+    assert len(at_mine) == 1
+    chance, found = np.eye(len(leads))[0], 0.0
+    for _ in range(Mine.max_steps):
+        there = np.zeros(len(leads))
+        np.add.at(there, leads, chance[:, None] / 4)
+        found += there[at_mine].item()
+        there[at_mine] = 0.0
+        chance = there
+    assert 1.8e-6 < found < 2.0e-6
+    assert set(np.round(earns[earns <= 0], 6)) == {0.0, -0.002}
+
+
+def test_no_direction_leads_far_along_the_corridor():
+    leads, _ = mine_moves()
+    for action in range(4):
+        cell = 0
+        for _ in range(20):
+            cell = leads[cell, action]
+        assert cell <= 8  # cells are numbered along the corridor
+
+
+def test_the_mine_shows_agent_rock_and_mine():
+    env = RulesEnv(Mine(), 2)
+    first = begin(env)
+    assert first[0, 0].sum() == first[0, 2].sum() == 1
+    assert first[0, 1].sum() == 81 - 49
+    moved = env.step(np.array([3, 0])).observation
+    assert moved[0, 0, 0, 1] == 1
+    assert np.array_equal(moved[1], first[1])
+    assert np.array_equal(moved[:, 1:], first[:, 1:])

@@ -9,7 +9,15 @@ from agent57.envs.toy import TOYS, Discounting
 from agent57.ops.family import gammas
 from agent57.reproduce.catalogue import EXPERIMENTS
 from agent57.reproduce.experiment import Verdict
-from agent57.reproduce.tasks import DISCOUNT, KEY_CORRIDOR, MEMORY, PATIENT_GAMMA, PONG, SETTINGS
+from agent57.reproduce.tasks import (
+    DISCOUNT,
+    EXPLORATION_BANDIT,
+    KEY_CORRIDOR,
+    MEMORY,
+    PATIENT_GAMMA,
+    PONG,
+    SETTINGS,
+)
 from tests.reproduce.made_up import outcome
 
 
@@ -36,6 +44,7 @@ def test_every_experiment_has_both_budgets_and_a_contrast_or_a_reference(name: s
 
 def test_tasks_of_one_kind_of_observation_share_their_settings() -> None:
     assert KEY_CORRIDOR.settings is MEMORY.settings is SETTINGS["grid"]
+    assert EXPLORATION_BANDIT.settings[: len(SETTINGS["grid"])] == SETTINGS["grid"]
     assert DISCOUNT.settings is SETTINGS["vector"]
     assert PONG.settings is SETTINGS["pixels"]
 
@@ -103,6 +112,21 @@ def test_discount_is_judged_by_return_and_by_plays() -> None:
     lazy = [outcome(score=1.65, arms=arms[::-1])]
     verdicts = [c.judge({**results, "agent57": lazy}) for c in DISCOUNT.criteria]
     assert [v.is_met for v in verdicts] == [True, False, True]
+
+
+def test_exploration_is_judged_by_return_by_the_best_arm_and_by_speed() -> None:
+    # of `made_up`: beta 0.3 is the first to earn anything, beta 0 earns most in the end
+    slow = outcome("uniform choice", curve=outcome().curve / 2)
+    results = {
+        "agent57": [outcome(score=33.4)],
+        "uniform choice": [slow],
+        "r2d2": [outcome("r2d2", score=-0.1)],
+    }
+    assert all(c.judge(results).is_met for c in EXPLORATION_BANDIT.criteria)
+    backwards = outcome(score=3.0, arm_returns=outcome().arm_returns[:, ::-1])
+    lucky = outcome("r2d2", score=1.0)
+    results = {"agent57": [backwards], "uniform choice": [outcome()], "r2d2": [lucky]}
+    assert not any(c.judge(results).is_met for c in EXPLORATION_BANDIT.criteria)
 
 
 def test_toys_that_experiments_use_exist() -> None:
