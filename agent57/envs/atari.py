@@ -1,8 +1,8 @@
 """The 57 Atari games, as the paper plays them. No frame stacking, clipping or sticky action unless
 asked for, and no resets but the player's own.
 
-The last observation of a game that is over is the emulator's: pooled one frame early (spec 7.1). It
-is never bootstrapped from. The last observation before the time cap is a true one.
+The last observation of a game that is over is the emulator's: it breaks off before it takes a new
+picture. It is never bootstrapped from. The last observation before the time cap is a true one.
 """
 
 from typing import Any

@@ -2,6 +2,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
+from ale_py import ALEInterface, LoggerMode, roms
 
 from agent57.config import ConfigError, EnvConfig
 from agent57.envs.atari import ATARI_GAMES, CHALLENGING_GAMES, SCREEN, AtariEnv
@@ -118,6 +119,83 @@ def test_a_game_over_terminates_and_the_next_episode_takes_its_first_action():
     assert_same(play(env, 10), play(fresh, 10))
     env.close()
     fresh.close()
+
+
+class Console:
+    """A game one raw frame at a time, with the first seed and no no-ops."""
+
+    def __init__(self, game: str) -> None:
+        ALEInterface.setLoggerMode(LoggerMode.Error)
+        self._ale = ALEInterface()
+        self._ale.setFloat("repeat_action_probability", 0.0)
+        self._ale.setInt("random_seed", 0)
+        self._ale.loadROM(roms.get_rom_path(game))
+        self._ale.reset_game()
+        self.grey: list[np.ndarray] = []  # screens of the latest action
+        self.colour: list[np.ndarray] = []
+
+    def act(self, action: int) -> None:
+        """Repeat an action for four frames, or until the game is over."""
+        self.grey, self.colour = [], []
+        while len(self.grey) < 4 and not self._ale.game_over():
+            self._ale.act(self._ale.getLegalActionSet()[action])
+            self.grey.append(self._ale.getScreenGrayscale().astype(float))
+            self.colour.append(self._ale.getScreenRGB().astype(float))
+
+
+def shrunk(screen: np.ndarray) -> np.ndarray:
+    """Each of 84 x 84 pixels is the mean of the area it covers."""
+    for axis, size in enumerate(SCREEN):
+        edges = np.arange(85) * size / 84
+        pixel = np.arange(size)
+        covered = np.minimum(edges[1:, None], pixel + 1) - np.maximum(edges[:-1, None], pixel)
+        screen = np.moveaxis(np.tensordot(covered.clip(0) * 84 / size, screen, (1, axis)), 0, axis)
+    return screen
+
+
+def error(seen: np.ndarray, expected: np.ndarray) -> float:
+    return float(np.abs(seen - expected).max())
+
+
+def test_pixels_are_grey_then_the_maximum_of_frames_3_and_4_then_shrunk_by_area():
+    env, console = atari("seaquest", noop_max=0), Console("seaquest")
+    begin(env)
+    luma = np.array([0.299, 0.587, 0.114])
+    others = {"maximum of colours": 0.0, "shrunk first": 0.0, "frames 2 and 3": 0.0, "frame 4": 0.0}
+    for action in np.random.default_rng(0).integers(18, size=60):
+        seen = env.step(np.array([action])).observation[0, 0]
+        console.act(action)
+        _, second, third, fourth = console.grey
+        assert error(seen, shrunk(np.maximum(third, fourth))) < 1  # rounding
+        found = {
+            "maximum of colours": shrunk(np.maximum(*console.colour[2:]) @ luma),
+            "shrunk first": np.maximum(shrunk(third), shrunk(fourth)),
+            "frames 2 and 3": shrunk(np.maximum(second, third)),
+            "frame 4": shrunk(fourth),
+        }
+        others = {name: max(others[name], error(seen, found[name])) for name in others}
+    assert min(others.values()) > 4, others
+    env.close()
+
+
+@pytest.mark.parametrize(("policy", "last_frame"), [("fire", 1), ("random", 4)])
+def test_the_observation_at_game_over_is_older_than_the_end(policy, last_frame):
+    env, console, rng = atari("breakout", noop_max=0), Console("breakout"), np.random.default_rng(0)
+    begin(env)
+    before, step = [], None
+    while step is None or not step.terminated[0]:
+        action = 1 if policy == "fire" else rng.integers(18)
+        before, previous = console.grey, step
+        step = env.step(np.array([action]))
+        console.act(action)
+    assert len(console.grey) == last_frame
+    kept = before[2:] + console.grey[:last_frame][2:3]  # frame 3 if the game got that far
+    assert error(step.observation[0, 0], shrunk(np.maximum.reduce(kept))) < 1
+    if last_frame == 1:
+        assert np.array_equal(step.observation, previous.observation)
+    else:
+        assert error(step.observation[0, 0], shrunk(np.maximum(*console.grey[2:]))) > 4
+    env.close()
 
 
 def test_rewards_are_not_clipped():
