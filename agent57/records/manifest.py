@@ -4,7 +4,6 @@ Nothing here decides which checkpoint to use, or when to write one.
 """
 
 import hashlib
-import io
 import json
 import os
 from collections.abc import Iterable
@@ -92,12 +91,15 @@ def verify(folder: Path, entry: Entry) -> None:
         raise DamagedCheckpoint(f"{entry['file']} does not match its checksum")
 
 
-def read_state(folder: Path, entry: Entry) -> dict[str, Any]:
-    """The state in a file, if it is what was written. Reading it runs no code."""
+def read_state(folder: Path, entry: Entry, *, in_part: bool = False) -> dict[str, Any]:
+    """The state in a file, if it is what was written. Reading it runs no code.
+
+    Of a state read in part, a tensor comes from the disk when it is used, and only then.
+    """
     verify(folder, entry)
     try:
-        content = io.BytesIO((folder / entry["file"]).read_bytes())
-        return torch.load(content, map_location="cpu", weights_only=True)
+        file = folder / entry["file"]
+        return torch.load(file, map_location="cpu", weights_only=True, mmap=in_part)
     except Exception as error:  # whatever a foreign file makes the reader trip over
         reason = str(error).splitlines()[:1] or [type(error).__name__]
         raise DamagedCheckpoint(f"{entry['file']} holds no state: {reason[0]}") from error

@@ -61,12 +61,24 @@ def test_a_changed_file_is_named(content, reason, tmp_path):
         verify(tmp_path, entry)
 
 
-def test_reading_a_state_runs_no_code(tmp_path, capsys):
+@pytest.mark.parametrize("in_part", [False, True])
+def test_a_state_is_read_back_and_outlives_its_file(in_part, tmp_path):
+    torch.save({"x": torch.arange(5.0), "y": [1, "two"]}, tmp_path / "saved")
+    entry = write_file(tmp_path / "a.state", [(tmp_path / "saved").read_bytes()])
+    state = read_state(tmp_path, entry, in_part=in_part)
+    (tmp_path / "a.state").unlink()
+    assert torch.equal(state["x"], torch.arange(5.0))
+    assert state["y"] == [1, "two"]
+    state["x"] += 1  # nobody else's
+
+
+@pytest.mark.parametrize("in_part", [False, True])
+def test_reading_a_state_runs_no_code(in_part, tmp_path, capsys):
     torch.save({"x": Bomb()}, tmp_path / "saved")
     for content in (pickle.dumps(Bomb()), (tmp_path / "saved").read_bytes(), b"no state at all"):
         entry = write_file(tmp_path / "evil.state", [content])  # checksum and all
         with pytest.raises(DamagedCheckpoint, match=r"evil\.state holds no state"):
-            read_state(tmp_path, entry)
+            read_state(tmp_path, entry, in_part=in_part)
     assert capsys.readouterr().out == ""
 
 
