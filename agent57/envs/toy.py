@@ -150,19 +150,19 @@ class Discounting:
     Action a at the first step picks the chain that pays `pays[a]` with step `delays[a]`; further
     actions change nothing. Every episode lasts `length` steps, so no chain is more novel than
     another. The observation is the chain one-hot (first: none yet), whether it has paid, and the
-    time. Best return 1.65. Discounted, pay * gamma^(delay - 1), each gamma has another best chain:
+    time. Best return 16.5. Discounted, pay * gamma^(delay - 1), each gamma has another best chain:
 
-        gamma     1.00 at 5   1.25 at 50   1.65 at 200
-        0.99         0.9606       0.7639        0.2233
-        0.997        0.9881       1.0789        0.9074
-        0.9999       0.9996       1.2439        1.6175
+        gamma     10.0 at 5   12.5 at 50   16.5 at 200
+        0.99          9.606        7.639         2.233
+        0.997         9.881       10.789         9.074
+        0.9999        9.996       12.439        16.175
 
-    and the last chain is best from gamma 0.99815 on, where gamma^150 = 1.25 / 1.65.
+    and the last chain is best from gamma 0.99815 on, where gamma^150 = 12.5 / 16.5.
     """
 
     delays = (5, 50, 200)
-    pays = (1.0, 1.25, 1.65)
-    optimal_return = 1.65
+    pays = (10.0, 12.5, 16.5)
+    optimal_return = 16.5
     max_steps = 200
 
     def __init__(self) -> None:

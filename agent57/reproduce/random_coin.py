@@ -26,7 +26,8 @@ SETTINGS = (
     "--env", "random_coin",
     "--scale", "tiny",
     "--family.arms", "2",
-    "--network.grid-channels", "8", "16",
+    "--family.gammas", "0.95", "0.95",
+    "--network.grid-channels", "8", "16", "32",
     "--network.features", "128",
     "--network.state", "128",
     "--network.head", "128",
@@ -35,15 +36,16 @@ SETTINGS = (
     "--sequence.period", "10",
     "--replay.capacity", "200000",
     "--replay.min-windows", "500",
-    "--replay.samples-per-insert", "2",
+    "--replay.samples-per-insert", "3",
     "--learner.batch", "32",
     "--learner.learning-rate", "1e-3",
     "--learner.adam-epsilon", "1e-6",
-    "--learner.target-period", "100",
+    "--learner.target-period", "25",
+    "--learner.td-scale", "priority",
     "--curiosity.kernel-epsilon", "0.01",
     "--curiosity.memory", "5000",
     "--actor.lanes", "64",
-    "--actor.epsilon-alpha", "3",
+    "--actor.epsilon-alpha", "1",
     "--run.threads", "1",
     "--run.log-frames", "20000",
     "--run.checkpoint-seconds", "120",
@@ -61,9 +63,9 @@ class Budget:
 
 
 BUDGETS = {
-    "minutes": Budget(betas=(0.01, 0.1, 1.0), num_seeds=1, frames=800_000, num_episodes=500),
+    "minutes": Budget(betas=(0.01, 0.1, 1.0), num_seeds=1, frames=600_000, num_episodes=500),
     "full": Budget(
-        betas=(0.01, 0.03, 0.1, 0.3, 1.0), num_seeds=3, frames=2_000_000, num_episodes=1000
+        betas=(0.01, 0.03, 0.1, 0.3, 1.0), num_seeds=3, frames=1_000_000, num_episodes=1000
     ),
 }
 

@@ -53,6 +53,15 @@ def test_an_experiment_from_training_to_its_card(tmp_path: Path) -> None:
     assert files == {file: file.stat().st_mtime_ns for file in runs.rglob("metrics.jsonl")}
     assert table(tmp_path / "again" / "made_up.csv") == rows
 
+    # With more frames, the runs go on where they were.
+    before = (runs / "ours-seed0" / "episodes.jsonl").read_text()
+    longer = replace(made, budgets={"minutes": replace(made.budgets["minutes"], frames=400)})
+    assert not reproduce(longer, "minutes", runs, out, 2, Console(file=text))
+    assert {row["frames"] for row in table(out / "made_up.csv")} == {"400"}
+    after = (runs / "ours-seed0" / "episodes.jsonl").read_text()
+    assert after.startswith(before)
+    assert len(after) > len(before)
+
     # With other settings, these runs do not count.
     other = replace(made, settings=(*made.settings, "--learner.learning-rate", "0.1"))
     with pytest.raises(

@@ -103,13 +103,13 @@ def test_four_arms_of_agent57_are_patient_enough_for_the_last_chain_and_r2d2_is_
 
 def test_discount_is_judged_by_return_and_by_plays() -> None:
     arms = ((0.0, 0.9999), (0.3, 0.99))
-    ours = [outcome(score=1.65, arms=arms)]  # 6 of the last 8 plays with gamma 0.9999
-    theirs = [outcome(score=1.25, arms=arms)]
+    ours = [outcome(score=16.5, arms=arms)]  # 6 of the last 8 plays with gamma 0.9999
+    theirs = [outcome(score=12.5, arms=arms)]
     results = {"agent57": ours, "r2d2, gamma 0.997": theirs}
     assert all(c.judge(results).is_met for c in DISCOUNT.criteria)
     swapped = {"agent57": theirs, "r2d2, gamma 0.997": ours}
     assert [c.judge(swapped).is_met for c in DISCOUNT.criteria] == [False, True, False]
-    lazy = [outcome(score=1.65, arms=arms[::-1])]
+    lazy = [outcome(score=16.5, arms=arms[::-1])]
     verdicts = [c.judge({**results, "agent57": lazy}) for c in DISCOUNT.criteria]
     assert [v.is_met for v in verdicts] == [True, False, True]
 
