@@ -18,6 +18,7 @@ from agent57.envs.spec import VectorEnv
 from agent57.ops.family import betas, gammas, lane_epsilons
 from agent57.ops.priority import sequence_priority, trained_rows
 from agent57.ops.td import mixed_td_error, td_errors, value_weights
+from agent57.ops.td_scale import td_scale
 from agent57.player import Player, PublishedWeights
 from agent57.replay.assembler import Assembled, Assembler, WindowTrace
 from agent57.replay.block import Block, Layout
@@ -137,6 +138,8 @@ class Actor:
         td = td_errors(
             value, value, **rows, beta=beta, gamma=gamma, loss=self._config.learner, values=values
         )
+        if self._config.learner.td_scale != "none":
+            td = td / td_scale(self.player.networks.td_squares.cpu())[:, None, arms]
         mixed = mixed_td_error(td, value_weights(beta, values))
         start = torch.tensor([trace.start for trace in traces])
         trained = trained_rows(rows["mask"], start, self._config.sequence.burn_in)

@@ -251,6 +251,7 @@ class LearnerConfig:
     adam_beta1: float = 0.9  # table
     adam_beta2: float = 0.999  # table
     clip_norm: float = 40.0  # of each network's gradient, table; spec 22
+    td_scale: Literal["none", "priority", "both"] = "none"  # TD errors over their size per arm, MEME
     reduction: Literal["sum", "mean"] = "sum"  # of the loss over time; mean over windows; spec 21
     target_period: int = 1500  # updates between copies to the target networks, table
     novelty_steps: int = 5  # last valid steps of a window that train inverse dynamics and RND, NGU

@@ -25,6 +25,7 @@ from agent57.ops.family import betas, gammas
 from agent57.ops.policy import mix_values
 from agent57.ops.priority import importance_weights, sequence_priority, trained_rows
 from agent57.ops.td import mixed_td_error, td_errors, value_weights
+from agent57.ops.td_scale import follow, summed_squares, td_scale
 from agent57.player import Weights
 from agent57.types import Batch
 
@@ -122,7 +123,7 @@ class Learner:
     def update(self, batch: Batch) -> Update:
         """One step of every optimiser; raises `NonFiniteUpdate` before any weight is touched."""
         batch = batch.to(self._device)
-        losses, priorities, sums = self._compiled_losses(batch)
+        losses, priorities, squares, sums = self._compiled_losses(batch)
         if self._group is not None:
             share = self._shares(self._group, batch)
             losses = {name: loss * share[name] for name, loss in losses.items()}
@@ -139,6 +140,9 @@ class Learner:
                 raise NonFiniteUpdate(name, batch.map(lambda x: x.cpu()))
         for optimiser in self._optimisers.values():
             optimiser.step()
+        if self._group is not None:
+            squares = self._group.gather(squares).sum(0)
+        follow(self.networks.td_squares, squares)
         self.num_updates += 1
         if self.num_updates % self._config.learner.target_period == 0:
             self._target.load_state_dict(self.networks.value.state_dict())
@@ -195,8 +199,8 @@ class Learner:
             "priority/max": largest_priority,
         }
 
-    def _losses(self, batch: Batch) -> tuple[dict[str, Tensor], Tensor, Sums]:
-        """Loss of each trained network, new priorities [B], and what to log."""
+    def _losses(self, batch: Batch) -> tuple[dict[str, Tensor], Tensor, Tensor, Sums]:
+        """Loss of each trained network, priorities [B], summed squares of errors, what to log."""
         config = self._config
         prepared = self.networks.prepare(batch.observation)
         with torch.autocast(
@@ -222,8 +226,12 @@ class Learner:
         )
         trained = trained_rows(batch.mask, batch.start, config.sequence.burn_in)
         weight = importance_weights(batch.probability, config.replay.importance_exponent)
-        value_loss = self._reduce(td, trained, weight.float())
-        mixed = mixed_td_error(td.detach(), value_weights(beta, config.network.values))
+        squares = summed_squares(td.detach(), trained, batch.arm, len(self._beta))
+        scaled = td / td_scale(self.networks.td_squares)[:, None, batch.arm]
+        in_loss = scaled if config.learner.td_scale == "both" else td
+        in_priority = td if config.learner.td_scale == "none" else scaled
+        value_loss = self._reduce(in_loss, trained, weight.float())
+        mixed = mixed_td_error(in_priority.detach(), value_weights(beta, config.network.values))
         priorities = sequence_priority(mixed, trained, config.replay.priority_mix)
         losses = dict(zip(self._trained, value_loss, strict=False))
         sums = {
@@ -237,7 +245,7 @@ class Learner:
             novelty_losses, accuracy = self._novelty_losses(batch, prepared)
             losses |= novelty_losses
             sums["inverse_dynamics/accuracy"] = accuracy
-        return losses, priorities, sums
+        return losses, priorities, squares, sums
 
     def _diagnostics(
         self, batch: Batch, online: Tensor, target: Tensor, td: Tensor, trained: Tensor

@@ -8,7 +8,7 @@ from agent57.actor import Actor
 from agent57.config import Config
 from agent57.envs.rules import RulesEnv
 from agent57.learner import Learner
-from agent57.ops.family import lane_epsilons
+from agent57.ops.family import betas, lane_epsilons
 from agent57.player import Weights
 from agent57.replay.block import Block
 from agent57.replay.buffer import Replay
@@ -161,6 +161,28 @@ def test_first_priorities_are_the_learners_by_definition(agent: str) -> None:
     assert (batch.start > 0).any()
     priorities = learner.update(batch).priorities
     torch.testing.assert_close(first.float(), priorities, rtol=1e-4, atol=1e-5)
+
+
+def test_first_priorities_are_scaled_like_the_learners() -> None:
+    """With the learner's running squares, which arrive with its weights."""
+    config = changed(
+        small_config("agent57"),
+        replay={"priority_exponent": 1.0},
+        learner={"td_scale": "priority"},
+    )
+    squares = torch.linspace(2.0, 9.0, 2 * config.family.arms).view(2, -1)
+    found = []
+    for known in (torch.ones_like(squares), squares):
+        learner = make_learner(config)
+        learner.networks.td_squares.copy_(known)
+        actor = make_actor(config, learner=learner)
+        found.append([block for block in run(actor, 60)[0] if block.priority > 0])
+    for plain, scaled in zip(*found, strict=True):
+        extrinsic = float(squares[0, plain.arm].sqrt())
+        if betas(config.family)[plain.arm] == 0:
+            assert scaled.priority == pytest.approx(plain.priority / extrinsic, rel=1e-5)
+        else:
+            assert 0 < scaled.priority < plain.priority
 
 
 def test_diagnostics_are_means_over_the_lanes() -> None:

@@ -13,6 +13,7 @@ from agent57.envs.spec import EnvSpec
 from agent57.learner import Learner, NonFiniteUpdate
 from agent57.ops.family import betas, gammas
 from agent57.ops.td import td_errors
+from agent57.ops.td_scale import RATE
 from agent57.presets import PRESETS
 from agent57.types import Batch
 from tests.small import (
@@ -114,6 +115,9 @@ def test_an_update_by_definition(clip_norm: float) -> None:
     adam_step(expected.value.nets[1], intrinsic, config, "intrinsic")
     adam_step(expected.embedding, inverse, config, "inverse_dynamics")
     adam_step(expected.rnd.predictor, rnd, config, "rnd")
+    for j in batch.arm.unique():
+        errors = td[:, :, batch.arm == j][:, batch.mask[:, batch.arm == j]].detach()
+        expected.td_squares[:, j] += RATE * (errors.square().mean(-1) - expected.td_squares[:, j])
     for name, weight in expected.state_dict().items():
         torch.testing.assert_close(
             learner.networks.state_dict()[name], weight, rtol=1e-4, atol=2e-6, msg=name
@@ -478,6 +482,47 @@ def test_every_choice_makes_an_update_that_differs(changes: dict) -> None:
     metrics = make_learner(config).update(random_batch(config)).metrics
     assert metrics["loss/extrinsic"] != plain["loss/extrinsic"]
     assert metrics["loss/intrinsic"] > 0
+
+
+def test_errors_are_scaled_where_it_is_asked_by_definition() -> None:
+    """In the priorities, or in the losses too; the running squares are known in any case."""
+    batch = random_batch(CONFIG, LENGTHS)
+    updates, known = {}, torch.linspace(0.5, 4.0, 2 * CONFIG.family.arms).view(2, -1)
+    for kind in ("none", "priority", "both"):
+        learner = make_learner(changed(CONFIG, learner={"td_scale": kind}))
+        learner.networks.td_squares.copy_(known)
+        updates[kind] = learner.update(batch), learner.networks.td_squares.clone()
+    sizes = {kind: update.metrics for kind, (update, _) in updates.items()}
+    assert sizes["none"]["loss/extrinsic"] == sizes["priority"]["loss/extrinsic"]
+    assert sizes["none"]["loss/extrinsic"] != sizes["both"]["loss/extrinsic"]
+    assert torch.equal(updates["priority"][0].priorities, updates["both"][0].priorities)
+    assert not torch.equal(updates["none"][0].priorities, updates["both"][0].priorities)
+    squares = {kind: square for kind, (_, square) in updates.items()}
+    assert same_tree(squares["none"], squares["priority"])
+    in_batch = torch.bincount(batch.arm, minlength=CONFIG.family.arms) > 0
+    assert torch.equal(squares["none"] != known, in_batch.expand(2, -1))
+
+
+@pytest.mark.parametrize("factor", [0.1, 1e3])
+def test_scaled_losses_do_not_know_the_size_of_errors_by_law(factor: float) -> None:
+    """Larger errors and running squares to match: the same losses and priorities.
+
+    Rewards alone make the errors here: the values are zero, and h is left out.
+    """
+    config = changed(CONFIG, learner={"td_scale": "both", "transform": "identity"})
+    found = []
+    for size in (1.0, factor):
+        learner = make_learner(config)
+        for network in (learner.networks.value, learner._target):
+            for parameter in network.parameters():
+                parameter.data.zero_()
+        learner.networks.td_squares.fill_(size**2)
+        batch = random_batch(config, LENGTHS)
+        rewards = {name: size * getattr(batch, name) for name in ("extrinsic", "intrinsic")}
+        found.append(learner.update(replace(batch, **rewards)))
+    for name in ("loss/extrinsic", "loss/intrinsic"):
+        assert found[0].metrics[name] == pytest.approx(found[1].metrics[name], rel=1e-4)
+    torch.testing.assert_close(found[0].priorities, found[1].priorities, rtol=1e-4, atol=1e-5)
 
 
 def test_half_precision_on_a_cpu_is_refused() -> None:

@@ -54,6 +54,8 @@ class Networks(nn.Module):
             else None
         )
         self.rnd = Rnd(make_trunk, config.rnd) if is_curious else None
+        self.td_squares: Tensor  # running, of each value network and arm; 1 until known
+        self.register_buffer("td_squares", torch.ones(self.num_values, num_arms))
         for module in self.modules():
             if isinstance(module, nn.Conv2d):  # twice as fast in the gradients
                 module.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
