@@ -1,8 +1,10 @@
 """What a run writes down while it goes: metrics and episodes, as JSON lines and for TensorBoard."""
 
 import dataclasses
+import os
 import time
 from collections import defaultdict, deque
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -12,6 +14,14 @@ from agent57.records.folder import RunFolder
 from agent57.types import Episode
 
 RECENT_EPISODES = 20  # of the actors, behind `episode/return`
+STATM = Path("/proc/self/statm")  # pages of this process, in RAM the second number
+
+
+def resident_bytes() -> int | None:
+    """Memory of this process that lies in RAM; None where the system does not say."""
+    if not STATM.exists():
+        return None
+    return int(STATM.read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
 
 
 class Journal:
@@ -73,6 +83,7 @@ class Journal:
             **counters,
             "seconds": seconds,
             "frames_per_second": rate,
+            "memory/resident_bytes": resident_bytes(),
             "episode/return": recent,
             **scalars,
             **means,

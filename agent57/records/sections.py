@@ -147,6 +147,7 @@ def training(runs: Sequence[RunHistory]) -> Section:
         "priority/drawn": "drawn, mean",
     }
     windows = {"replay/windows": "held", "replay/effective_windows": "effective"}
+    memory = {"memory/resident_bytes": "whole process, in RAM", "replay/bytes": "replay"}
     transitions = {"replay/transitions": "kept", "replay/age": "age of a drawn window"}
     return {
         "title": "Training",
@@ -166,6 +167,7 @@ def training(runs: Sequence[RunHistory]) -> Section:
             ),
             *metric_charts(runs, "Replay", "transitions", transitions),
             *metric_charts(runs, "Windows", "windows", windows, is_log=True),
+            *metric_charts(runs, "Memory", "bytes", memory),
         ],
     }
 

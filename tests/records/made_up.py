@@ -53,6 +53,8 @@ def metrics(i: int, num_arms: int, rng: np.random.Generator) -> dict:
         "evaluator/best_arm": arm,
         "evaluator/best_beta": 0.1 * arm,
         "evaluator/best_gamma": 0.9999 - 0.003 * arm,
+        "memory/resident_bytes": 5e8 + 1e6 * i,
+        "replay/bytes": 1e6 * i,
         "replay/transitions": 250.0 * i,
         "td/mean_abs": rng.random(),
         "priority/mean": rng.random(),

@@ -4,11 +4,12 @@ import json
 from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from agent57.config import Config
 from agent57.records.folder import RunFolder
-from agent57.records.journal import RECENT_EPISODES, Journal
+from agent57.records.journal import RECENT_EPISODES, STATM, Journal
 from agent57.types import Episode
 
 
@@ -80,6 +81,22 @@ def test_the_rate_is_that_since_the_last_line(folder: RunFolder) -> None:
     second = journal.write(counters(300), {})
     elapsed = second["seconds"] - first["seconds"]
     assert second["frames_per_second"] == pytest.approx(200 / elapsed)
+
+
+@pytest.mark.skipif(not STATM.exists(), reason="the system does not say")
+def test_every_line_tells_how_much_memory_the_process_holds(folder: RunFolder) -> None:
+    journal = Journal(folder, log_frames=100)
+    before = journal.write(counters(100), {})["memory/resident_bytes"]
+    held = np.ones(100 << 20, np.uint8)
+    grown = journal.write(counters(200), {})["memory/resident_bytes"] - before
+    assert 0.9 * held.nbytes < grown < 1.2 * held.nbytes
+
+
+def test_where_the_system_does_not_say_lines_go_without_the_memory(
+    folder: RunFolder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("agent57.records.journal.STATM", Path("/not/there"))
+    assert "memory/resident_bytes" not in Journal(folder, 100).write(counters(100), {})
 
 
 def test_episodes_are_written_as_the_contract_names_them(folder: RunFolder) -> None:

@@ -94,6 +94,14 @@ def test_seeds_are_averaged_and_other_agents_stand_beside(tmp_path):
     assert len(chart(data, "Throughput")["series"]) == 4
 
 
+def test_memory_is_shown_beside_what_the_replay_has_of_it(tmp_path):
+    write_run(tmp_path / "run", env="toy/chain")
+    data = payload(write_report([tmp_path / "run"], None).read_text())
+    whole, replay = chart(data, "Memory")["series"]
+    assert replay["name"] == "replay"
+    assert whole["points"][-1][1] - replay["points"][-1][1] == 5e8
+
+
 def test_the_settings_show_what_differs_from_the_preset(tmp_path):
     data = payload(write_report([write_run(tmp_path / "a", seed=7)], None).read_text())
     table = data["sections"][-1]["tables"][0]

@@ -15,7 +15,8 @@ from agent57.runtime import run
 from agent57.runtime.session import Session
 from tests.small import changed, small_config
 
-CLOCK = ("seconds", "frames_per_second")  # what may differ between two runs that are the same
+# What may differ between two runs that are the same.
+CLOCK = ("seconds", "frames_per_second", "memory/resident_bytes")
 
 
 def run_config(task: str, frames: int, **sections: dict[str, Any]) -> Config:
