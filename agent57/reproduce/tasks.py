@@ -37,9 +37,11 @@ SETTINGS = {
         "--learner.learning-rate", "5e-4",
         "--learner.adam-epsilon", "1e-6",
         "--learner.target-period", "200",
+        "--learner.td-scale", "priority",  # or arms without novelty are hardly ever drawn
         "--actor.lanes", "32",
         "--actor.epsilon-alpha", "4",
         "--curiosity.memory", "5000",
+        "--curiosity.kernel-epsilon", "0.01",  # NGU's for small grids; keeps r^i near 1
     ),
     "vector": (
         "--scale", "laptop",
@@ -59,6 +61,7 @@ SETTINGS = {
         "--actor.lanes", "16",
         "--actor.epsilon-alpha", "4",
         "--curiosity.memory", "5000",
+        "--curiosity.kernel-epsilon", "0.01",
     ),
 }  # fmt: skip
 
