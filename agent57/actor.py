@@ -168,6 +168,26 @@ class Actor:
         returns = {f"arm_return/{j}": float(totals[j] / n) for j, n in enumerate(counts) if n}
         return {**plays, **returns}
 
+    @property
+    def num_waiting(self) -> int:
+        """Steps played that no block holds yet."""
+        return self._assembler.num_waiting
+
+    def lasting_state(self) -> dict[str, Any]:
+        """What outlives an episode: enough for another process to take over with new ones."""
+        return {
+            "player": self.player.lasting_state(),
+            "controllers": [controller.state_dict() for controller in self._controllers],
+            "num_steps": self.num_steps,
+        }
+
+    def load_lasting_state(self, state: dict[str, Any]) -> None:
+        """Take over from an actor that is gone: its bandits, and new episodes in all lanes."""
+        self.player.load_lasting_state(state["player"])
+        for controller, saved in zip(self._controllers, state["controllers"], strict=True):
+            controller.load_state_dict(saved)
+        self.num_steps = state["num_steps"]
+
     def state_dict(self) -> dict[str, Any]:
         """Everything needed to go on in mid-episode."""
         return {

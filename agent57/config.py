@@ -10,7 +10,9 @@ import math
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-CONFIG_VERSION = 1
+CONFIG_VERSION = 2
+# What a file of version 1 may lack: its run was trained with what is now the default.
+LATER_FIELDS = ("cluster", "run.runtime", "learner.td_scale")
 
 
 class ConfigError(ValueError):
@@ -251,7 +253,7 @@ class LearnerConfig:
     adam_beta1: float = 0.9  # table
     adam_beta2: float = 0.999  # table
     clip_norm: float = 40.0  # of each network's gradient, table; spec 22
-    td_scale: Literal["none", "priority", "both"] = "none"  # TD errors over their size per arm, MEME
+    td_scale: Literal["none", "priority", "both"] = "none"  # TD errors by their size per arm; MEME
     reduction: Literal["sum", "mean"] = "sum"  # of the loss over time; mean over windows; spec 21
     target_period: int = 1500  # updates between copies to the target networks, table
     novelty_steps: int = 5  # last valid steps of a window that train inverse dynamics and RND, NGU
@@ -309,11 +311,37 @@ class EvaluatorConfig:
 
 
 @dataclass(frozen=True, kw_only=True)
+class ClusterConfig:
+    """Where the parts live when `run.runtime` is cluster."""
+
+    actors: int = 16  # processes that play; the L lanes are spread over them evenly
+    actor_cpus: float = 1.0  # cores Ray sets aside for each of them
+    actor_gpus: float = 0.0  # share of a GPU each of them acts on; 0: the CPU
+    actor_threads: int = 1  # of torch in each of them
+    shards: int = 1  # processes that hold the replay, beside the learner
+    learners: int = 1  # GPUs or processes that share the windows of each batch
+    ray_address: str = ""  # host:port of a running Ray; "": the one on this machine, or a new one
+    dashboard: bool = False  # Ray's own, on loopback, where Ray is started by the run
+
+    def __post_init__(self) -> None:
+        require_positive(
+            self, "cluster", "actors", "actor_cpus", "actor_threads", "shards", "learners"
+        )
+        require_unit(self, "cluster", "actor_gpus")
+        require(
+            self.shards <= self.actors,
+            f"cluster.shards must not exceed cluster.actors ({self.actors}): each actor fills one "
+            f"shard, got {self.shards}",
+        )
+
+
+@dataclass(frozen=True, kw_only=True)
 class RunConfig:
     """What to run, for how long, and what to keep of it."""
 
     agent: str = "agent57"  # the preset this configuration started from
     scale: str = "paper"
+    runtime: Literal["inline", "cluster"] = "inline"  # one process, or many on Ray
     seed: int = 0
     frames: int = 78_000_000_000  # to train for; emulator frames on Atari, agent steps elsewhere
     device: str = "auto"  # auto: the GPU if there is one
@@ -348,6 +376,7 @@ class Config:
     learner: LearnerConfig = field(default_factory=LearnerConfig)
     actor: ActorConfig = field(default_factory=ActorConfig)
     evaluator: EvaluatorConfig = field(default_factory=EvaluatorConfig)
+    cluster: ClusterConfig = field(default_factory=ClusterConfig)
     run: RunConfig = field(default_factory=RunConfig)
 
     def __post_init__(self) -> None:
@@ -361,6 +390,32 @@ class Config:
             f"replay.min_windows of {self.sequence.period} steps must fit in replay.capacity "
             f"({self.replay.capacity} transitions), got {self.replay.min_windows}",
         )
+        if self.run.runtime == "cluster":
+            self._check_cluster()
+
+    def _check_cluster(self) -> None:
+        """What the parts must share evenly."""
+        require(
+            self.actor.lanes % self.cluster.actors == 0,
+            f"actor.lanes must be a multiple of cluster.actors ({self.cluster.actors}), "
+            f"got {self.actor.lanes}: set --lanes-per-actor",
+        )
+        require(
+            self.learner.batch % self.cluster.learners == 0,
+            f"learner.batch must be a multiple of cluster.learners ({self.cluster.learners}), "
+            f"got {self.learner.batch}",
+        )
+        shard_capacity = self.replay.capacity // self.cluster.shards
+        require(
+            shard_capacity >= 2 * self.sequence.window,
+            f"replay.capacity must hold two windows ({2 * self.sequence.window} transitions) in "
+            f"each of the {self.cluster.shards} shards, got {self.replay.capacity}",
+        )
+
+    @property
+    def lanes_per_actor(self) -> int:
+        """Lanes that each process of a cluster plays."""
+        return self.actor.lanes // self.cluster.actors
 
 
 def to_dict(config: Config) -> dict[str, Any]:
@@ -372,25 +427,31 @@ def from_dict(values: dict[str, Any]) -> Config:
     """The configuration `to_dict` wrote; an unknown field or version is an error."""
     version = values.get("version")
     require(
-        version == CONFIG_VERSION,
+        version in (1, CONFIG_VERSION),
         f"config version {version} is not the {CONFIG_VERSION} of this agent57: "
         f"install the agent57 that wrote it",
     )
-    return _build(Config, {k: v for k, v in values.items() if k != "version"}, "")
+    optional = LATER_FIELDS if version == 1 else ()
+    return _build(Config, {k: v for k, v in values.items() if k != "version"}, "", optional)
 
 
-def _build(kind: Any, values: dict[str, Any], path: str) -> Any:  # noqa: ANN401
+def _build(
+    kind: Any,  # noqa: ANN401
+    values: dict[str, Any],
+    path: str,
+    optional: tuple[str, ...],
+) -> Any:  # noqa: ANN401
     fields = {f.name: f for f in dataclasses.fields(kind)}
     unknown = sorted(set(values) - set(fields))
     require(not unknown, f"unknown config field {path}{unknown[0] if unknown else ''}")
-    missing = sorted(set(fields) - set(values))
+    missing = sorted(n for n in fields if n not in values and path + n not in optional)
     require(not missing, f"config field {path}{missing[0] if missing else ''} is missing")
     built: dict[str, Any] = {}
     for name, value in values.items():
         default = fields[name].default_factory
         if default is not dataclasses.MISSING:
             require(isinstance(value, dict), f"config field {path}{name} must be a group of fields")
-            built[name] = _build(type(default()), value, f"{path}{name}.")
+            built[name] = _build(type(default()), value, f"{path}{name}.", optional)
         else:
             built[name] = tuple(value) if isinstance(value, list) else value
     return kind(**built)

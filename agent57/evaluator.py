@@ -94,6 +94,25 @@ class Evaluator:
             "evaluator/best_gamma": float(self._gamma[arm]),
         }
 
+    def lasting_state(self) -> dict[str, Any]:
+        """What outlives an episode: enough for another process to take over with new ones."""
+        return {
+            "player": self.player.lasting_state(),
+            "controller": self._controller.state_dict(),
+            "num_begun": self._num_begun - int((~self._needs_begin).sum()),
+            "returns": list(self._returns),
+            "mean_return": self.mean_return,
+        }
+
+    def load_lasting_state(self, state: dict[str, Any]) -> None:
+        """Take over from an evaluator that is gone; its running episodes are played anew."""
+        self.player.load_lasting_state(state["player"])
+        self.player.load_weights(*self._published())
+        self._controller.load_state_dict(state["controller"])
+        self._num_begun = state["num_begun"]
+        self._returns = list(state["returns"])
+        self.mean_return = state["mean_return"]
+
     def state_dict(self) -> dict[str, Any]:
         """Everything needed to go on in mid-episode."""
         return {

@@ -257,6 +257,21 @@ class Player:
         learner = self._config.learner
         return mix_values(value, weight, learner.mixture, learner.squash_epsilon)
 
+    def lasting_state(self) -> dict[str, Any]:
+        """What outlives an episode: how far the random streams were read, and novelty's scales."""
+        return {
+            "uniforms": self._uniforms.state_dict(),
+            "num_begun": torch.from_numpy(self._num_begun.copy()),
+            "curiosity": None if self.curiosity is None else self.curiosity.lasting_state(),
+        }
+
+    def load_lasting_state(self, state: dict[str, Any]) -> None:
+        """Go on with what `lasting_state` returned; all lanes must be begun anew."""
+        self._uniforms.load_state_dict(state["uniforms"])
+        self._num_begun = state["num_begun"].numpy().copy()
+        if self.curiosity is not None:
+            self.curiosity.load_lasting_state(state["curiosity"])
+
     def state_dict(self) -> dict[str, Any]:
         """Everything needed to go on in mid-episode."""
         return {

@@ -74,6 +74,7 @@ def _laptop(config: Config) -> Config:
         replay=replace(config.replay, capacity=500_000, min_windows=250, samples_per_insert=4.0),
         learner=replace(config.learner, batch=32, learning_rate=2e-4, target_period=400),
         actor=replace(config.actor, lanes=16),
+        cluster=replace(config.cluster, actors=2),
         curiosity=replace(config.curiosity, warmup_steps=500),
     )
 
@@ -100,6 +101,7 @@ def _tiny(config: Config) -> Config:
             config.learner, batch=16, learning_rate=1e-3, target_period=100, compile="off"
         ),
         actor=replace(config.actor, lanes=8, pull_period=20),
+        cluster=replace(config.cluster, actors=2),
         curiosity=replace(config.curiosity, memory=2000, warmup_steps=100),
         run=replace(config.run, log_frames=2000),
     )

@@ -18,6 +18,7 @@ from agent57.config import (
     to_dict,
 )
 from agent57.presets import PRESETS, SCALES, make_config
+from tests.small import changed
 
 WRONG = [
     ("env", {"frame_skip": 0}, "env.frame_skip must be positive, got 0"),
@@ -149,7 +150,7 @@ def test_fields_that_are_unknown_or_missing_are_errors() -> None:
         from_dict({**to_dict(Config()), "env": 3})
 
 
-@pytest.mark.parametrize("version", [0, 2, None, "1"])
+@pytest.mark.parametrize("version", [0, 3, None, "1"])
 def test_another_version_is_an_error_that_says_what_to_do(version: object) -> None:
     with pytest.raises(ConfigError, match="install the agent57 that wrote it"):
         from_dict({**to_dict(Config()), "version": version})
@@ -168,3 +169,34 @@ def test_sections_do_not_share_their_defaults() -> None:
     assert first.controller != first.evaluator_controller
     assert ControllerConfig() == first.controller
     assert CuriosityConfig() == second.curiosity
+
+
+def test_a_file_of_version_1_lacks_what_came_later() -> None:
+    values = to_dict(Config())
+    del values["cluster"], values["run"]["runtime"], values["learner"]["td_scale"]
+    assert from_dict({**values, "version": 1}) == Config()
+    with pytest.raises(ConfigError, match="is missing"):
+        from_dict(values)
+
+
+@pytest.mark.parametrize(
+    ("sections", "message"),
+    [
+        ({"cluster": {"actors": 0}}, "cluster.actors must be positive"),
+        ({"cluster": {"actors": 3}}, "actor.lanes must be a multiple of cluster.actors"),
+        ({"cluster": {"actors": 2, "shards": 3}}, "cluster.shards must not exceed"),
+        ({"cluster": {"learners": 3}}, "learner.batch must be a multiple of cluster.learners"),
+        ({"cluster": {"actor_gpus": 1.5}}, "cluster.actor_gpus must lie in"),
+        (
+            {"cluster": {"shards": 16}, "replay": {"capacity": 4000, "min_windows": 1}},
+            "replay.capacity must hold two windows",
+        ),
+    ],
+)
+def test_a_cluster_that_cannot_work_is_one_line(sections: dict, message: str) -> None:
+    with pytest.raises(ConfigError, match=message):
+        changed(changed(Config(), run={"runtime": "cluster"}), **sections)
+
+
+def test_lanes_are_spread_evenly() -> None:
+    assert changed(Config(), run={"runtime": "cluster"}).lanes_per_actor == 16

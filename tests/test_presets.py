@@ -12,7 +12,7 @@ SIZES = {  # what a scale may change; everything else is the algorithm's
     "replay.min_windows", "replay.samples_per_insert", "learner.batch", "learner.learning_rate",
     "learner.target_period", "learner.compile", "learner.novelty_learning_rate", "actor.lanes",
     "actor.pull_period", "curiosity.memory", "curiosity.warmup_steps", "run.log_frames",
-    "run.agent", "run.scale", "run.frames", "evaluator.lanes",
+    "run.agent", "run.scale", "run.frames", "evaluator.lanes", "cluster.actors",
 }  # fmt: skip
 
 

@@ -21,6 +21,8 @@ class Resume:
     """The run folder."""
     frames: int | None = None
     """Raise the frames to train for."""
+    ray_address: str | None = None
+    """Of the Ray to join, for a run on a cluster; by default the one it had."""
     wandb: bool = False
     """Mirror the metrics to Weights & Biases (pip install 'agent57[wandb]')."""
 
@@ -31,4 +33,4 @@ def main(args: list[str], console: Console) -> None:
     with mirrored(known.run, read_config(known.run)) if known.wandb else nullcontext():
         from agent57.runtime.run import resume
 
-        resume(known.run, known.frames, console)
+        resume(known.run, known.frames, console, known.ray_address)

@@ -3,12 +3,13 @@
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Literal
 
 import tyro
 from rich.console import Console
 
 from agent57.commands.options import parse
-from agent57.config import Config, ConfigError
+from agent57.config import Config, ConfigError, require
 from agent57.presets import flatten, make_config
 
 LABELS = {"--run.agent": "--agent", "--run.scale": "--scale"}  # what they name is chosen by these
@@ -32,6 +33,14 @@ class Train:
     """The run folder; runs/<env> by default."""
     device: str = "auto"
     """cpu, cuda, cuda:1, ...; auto is the GPU if there is one."""
+    runtime: Literal["inline", "cluster"] = "inline"
+    """One process, or many on Ray (pip install 'agent57[cluster]')."""
+    actors: int | None = None
+    """On a cluster: processes that play; by default the scale's."""
+    lanes_per_actor: int | None = None
+    """On a cluster: lanes that each of them plays; by default the scale's lanes over the actors."""
+    ray_address: str = ""
+    """On a cluster: host:port of the Ray to join; by default one on this machine, or a new one."""
     wandb: bool = False
     """Mirror the metrics to Weights & Biases (pip install 'agent57[wandb]')."""
 
@@ -64,8 +73,32 @@ def configured(args: list[str]) -> tuple[Config, Path]:
         frames=config.run.frames if known.frames is None else known.frames,
     )
     config = replace(config, run=run, env=replace(config.env, name=known.env))
-    config = apply_overrides(config, rest)
+    config = apply_overrides(on_cluster(config, known), rest)
     return config, known.out or Path("runs") / config.env.name.replace("/", "-")
+
+
+def on_cluster(config: Config, known: Train) -> Config:
+    """The configuration with its parts spread as the options ask for."""
+    if known.runtime == "inline":
+        given = {
+            "--actors": known.actors,
+            "--lanes-per-actor": known.lanes_per_actor,
+            "--ray-address": known.ray_address or None,
+        }
+        for name, value in given.items():
+            require(value is None, f"{name} is for --runtime cluster")
+        return config
+    require_some = {"--actors": known.actors, "--lanes-per-actor": known.lanes_per_actor}
+    for name, count in require_some.items():
+        require(count is None or count > 0, f"{name} must be positive, got {count}")
+    actors = known.actors or config.cluster.actors
+    lanes = config.actor.lanes if known.lanes_per_actor is None else actors * known.lanes_per_actor
+    return replace(
+        config,
+        run=replace(config.run, runtime="cluster"),
+        actor=replace(config.actor, lanes=lanes),
+        cluster=replace(config.cluster, actors=actors, ray_address=known.ray_address),
+    )
 
 
 def apply_overrides(config: Config, args: list[str]) -> Config:

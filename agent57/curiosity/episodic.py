@@ -87,21 +87,32 @@ class EpisodicMemory:
         """d_m^2: mean squared distance to the neighbours so far, of each lane [E]."""
         return self._distance_sum / np.maximum(self._distance_count, 1)
 
+    def lasting_state(self) -> dict[str, Any]:
+        """What outlives an episode: the running means."""
+        return {
+            "distance_sum": torch.from_numpy(self._distance_sum.copy()),
+            "distance_count": torch.from_numpy(self._distance_count.copy()),
+        }
+
+    def load_lasting_state(self, state: dict[str, Any]) -> None:
+        """Go on with what `lasting_state` returned, and no episode under way."""
+        self._num_added[:] = 0
+        self._distance_sum[:] = state["distance_sum"].numpy()
+        self._distance_count[:] = state["distance_count"].numpy()
+
     def state_dict(self) -> dict[str, Any]:
         """The episodes so far, without the empty slots, and the running means."""
         filled = [memory[:n] for memory, n in zip(self._memory, self._num_filled(), strict=True)]
         return {
             "embedding": torch.from_numpy(np.concatenate(filled)),
             "num_added": torch.from_numpy(self._num_added.copy()),
-            "distance_sum": torch.from_numpy(self._distance_sum.copy()),
-            "distance_count": torch.from_numpy(self._distance_count.copy()),
+            **self.lasting_state(),
         }
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Continue from what `state_dict` returned."""
+        self.load_lasting_state(state)
         self._num_added[:] = state["num_added"].numpy()
-        self._distance_sum[:] = state["distance_sum"].numpy()
-        self._distance_count[:] = state["distance_count"].numpy()
         filled = np.split(state["embedding"].numpy(), np.cumsum(self._num_filled())[:-1])
         for memory, rows in zip(self._memory, filled, strict=True):
             memory[: len(rows)] = rows

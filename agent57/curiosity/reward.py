@@ -102,6 +102,18 @@ class Curiosity:
             embedding[lanes] = self._held[slot](prepared[torch.from_numpy(lanes)]).float().cpu()
         return embedding
 
+    def lasting_state(self) -> dict[str, Any]:
+        """What outlives an episode: the scales that novelty is measured by."""
+        return {
+            "memory": self._memory.lasting_state(),
+            "moments": self.modulator.moments.state_dict(),
+        }
+
+    def load_lasting_state(self, state: dict[str, Any]) -> None:
+        """Go on with what `lasting_state` returned, and no episode under way."""
+        self._memory.load_lasting_state(state["memory"])
+        self.modulator.moments.load_state_dict(state["moments"])
+
     def state_dict(self) -> dict[str, Any]:
         """Everything needed to go on, running episodes included."""
         return {

@@ -84,16 +84,30 @@ class CheckpointStore:
         """Whether a write is under way."""
         return self._thread is not None and self._thread.is_alive()
 
-    def save(self, state: dict[str, Any], blocks: Iterable[tuple[int, Block]]) -> None:
+    @property
+    def next_block(self) -> int:
+        """The id from which on blocks are not on disk yet, while nothing is being written."""
+        return self._last_block + 1
+
+    def save(
+        self,
+        state: dict[str, Any],
+        blocks: Iterable[tuple[int, Block]],
+        oldest_id: int | None = None,
+    ) -> None:
         """Take a snapshot in memory and write it in the background.
 
-        `blocks` are the live ones in ascending order of id; they are referred to, not copied. A
-        write under way is waited for; ask `wait` first how it ended.
+        `blocks` are the live ones in ascending order of id; they are referred to, not copied. Those
+        on disk may be left out if `oldest_id`, of all live ones, is given. A write under way is
+        waited for; ask `wait` first how it ended.
         """
         self.wait()
         snapshot = io.BytesIO()
         torch.save(state, snapshot)
-        work = (state["counters"], snapshot, list(blocks))
+        blocks = list(blocks)
+        if oldest_id is None:
+            oldest_id = blocks[0][0] if blocks else self.next_block
+        work = (state["counters"], snapshot, blocks, oldest_id)
         self._thread = threading.Thread(target=self._try_to_write, args=work, name="checkpoint")
         self._thread.start()
 
@@ -114,14 +128,18 @@ class CheckpointStore:
             self._error = error
 
     def _write(
-        self, counters: dict[str, int], snapshot: io.BytesIO, live: list[tuple[int, Block]]
+        self,
+        counters: dict[str, int],
+        snapshot: io.BytesIO,
+        blocks: list[tuple[int, Block]],
+        oldest_id: int,
     ) -> None:
         self._folder.mkdir(parents=True, exist_ok=True)
         if {path.stem for path in _manifests(self._folder)} == set(self._kept):
             self._prune()  # leftovers may be in the way on a full disk
         name = f"{_newest_number(self._folder) + 1:0{_DIGITS}d}"
-        segments = [s for s in self._segments if live and s["last"] >= live[0][0]]
-        new = [(key, block) for key, block in live if key > self._last_block]
+        segments = [s for s in self._segments if s["last"] >= oldest_id]
+        new = [(key, block) for key, block in blocks if key > self._last_block]
         try:
             if new:
                 entry = write_file(self._folder / f"{name}.blocks", _records(new))

@@ -11,6 +11,8 @@ from rich.table import Table
 
 from agent57.config import Config
 
+ACTORS_SHOWN = 8  # by name
+
 
 def duration(seconds: float) -> str:
     """Hours and minutes, or minutes and seconds."""
@@ -38,10 +40,17 @@ class TerminalView:
         if self._console.is_terminal:
             self._live.stop()
 
-    def show(self, counters: dict[str, int], latest: dict[str, Any], seconds: float) -> None:
-        """Bring the view up to date: counters now, and the latest line of metrics."""
+    def show(
+        self,
+        counters: dict[str, int],
+        latest: dict[str, Any],
+        seconds: float,
+        live: dict[str, float] | None = None,
+    ) -> None:
+        """Bring the view up to date: counters now, the latest line of metrics, a cluster now."""
         if self._console.is_terminal:
-            self._live.update(self._panel(counters, latest, seconds))
+            panel = self._panel(counters, latest, seconds)
+            self._live.update(Group(panel, cluster_panel(live)) if live else panel)
         elif latest and latest["frames"] != self._num_lines:
             self._num_lines = latest["frames"]
             self._console.print(self._line(latest), highlight=False, soft_wrap=True)
@@ -116,3 +125,43 @@ class TerminalView:
         # Padded, because a bare bar does not end its line and the first row would vanish in it.
         bar = Padding(ProgressBar(total=total, completed=frames), 0)
         return Panel(Group(bar, table), title=self._title, title_align="left")
+
+
+def cluster_panel(live: dict[str, float]) -> RenderableType:
+    """Who plays and learns on a cluster, who waits for whom, and what was lost."""
+
+    def shown(name: str, pattern: str = "{:,.0f}") -> str:
+        return pattern.format(live[f"cluster/{name}"]) if f"cluster/{name}" in live else "-"
+
+    table = Table.grid(padding=(0, 3))
+    for _ in range(3):
+        table.add_column(style="dim")
+        table.add_column(justify="right")
+    names = ("actor", "evaluator", "shard", "learner")
+    restarts = " / ".join(shown(f"{name}_restarts") for name in names)
+    rows = [
+        ("actors playing", "actors_playing"),
+        ("held back", "actors_held_back"),
+        ("without a place", "actors_without_place"),
+        ("updates under way", "updates_under_way"),
+        ("adds under way", "adds_under_way"),
+        ("lost transitions", "lost_transitions"),
+    ]
+    cells = [(label, shown(name)) for label, name in rows]
+    cells += [
+        ("samples per insert", shown("samples_per_insert", "{:.3f}")),
+        ("lost updates", shown("lost_updates")),
+        (f"restarts ({', '.join(names)})", restarts),
+    ]
+    for row in zip(cells[::3], cells[1::3], cells[2::3], strict=True):
+        table.add_row(*(text for cell in row for text in cell))
+    prefix = "cluster/frames_per_second/"
+    actors = [name.removeprefix(prefix) for name in live if name.startswith(prefix)]
+    lines = [
+        f"{index}: {shown(f'frames_per_second/{index}')} frames/s, "
+        f"weights {shown(f'weights_age/{index}')} old"
+        for index in actors[:ACTORS_SHOWN]
+    ]
+    if len(actors) > ACTORS_SHOWN:
+        lines.append(f"and {len(actors) - ACTORS_SHOWN} more, all in metrics.jsonl")
+    return Panel(Group(table, *lines), title="cluster", title_align="left")

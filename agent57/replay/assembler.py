@@ -100,6 +100,11 @@ class Assembler:
         self._start_episode(ended)
         return assembled
 
+    @property
+    def num_waiting(self) -> int:
+        """Steps taken that no block holds yet."""
+        return int(self._position.sum())
+
     def abandon(self, lanes: np.ndarray) -> None:
         """Forget the running episodes in the lanes of the mask [E]; new ones start there."""
         self._start_episode(lanes & ((self._position > 0) | (self._index > 0)))

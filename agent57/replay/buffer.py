@@ -72,16 +72,24 @@ class Replay:
         return self._store.num_bytes + self._tree.num_bytes
 
     @property
+    def total_weight(self) -> float:
+        """The sum over all windows of priority to the exponent."""
+        return self._tree.total
+
+    @property
     def live_ids(self) -> range:
         """The ids of the blocks held, oldest first."""
         return self._store.live_ids
 
-    def add(self, block: Block) -> None:
-        """Store a block; the window it completes gets `block.priority`."""
+    def add(self, block: Block, *, allow_gap: bool = False) -> None:
+        """Store a block; the window it completes gets `block.priority`.
+
+        A block must continue its episode, unless `allow_gap`: earlier ones may have been lost.
+        """
         weight = float(self._weights(np.array([block.priority]))[0])
         with self._lock:
             before = self._store.live_ids
-            completed = self._store.add(block)
+            completed = self._store.add(block, allow_gap=allow_gap)
             if self._store.num_slots != self._tree.num_leaves:
                 self._grow(before)
             num_leaves, weights = self._tree.num_leaves, self._tree.weights

@@ -69,19 +69,22 @@ class BlockStore:
             window.append(self.block(first_id))
         return window
 
-    def add(self, block: Block) -> int | None:
+    def add(self, block: Block, *, allow_gap: bool = False) -> int | None:
         """Store a block and let go of the oldest ones beyond capacity.
 
-        The id of the first block of the window that is complete now, if there is one.
+        The id of the first block of the window that is complete now, if there is one. A block that
+        does not continue its episode is an error, unless `allow_gap`: then windows begin anew
+        with it.
         """
         self._check_length(block)
-        run = self._continued(block)
+        run = self._continued(block, allow_gap)
         if len(self.live_ids) == self.num_slots:
             self._grow()
         self._insert(block, run)
         self._evict()
-        is_complete = block.completes_window(self._sequence) and run.ids[0] in self.live_ids
-        return run.ids[0] if is_complete else None
+        is_whole = len(run.ids) == self._sequence.blocks or len(run.ids) == block.index + 1
+        is_complete = block.completes_window(self._sequence) and is_whole
+        return run.ids[0] if is_complete and run.ids[0] in self.live_ids else None
 
     def state_dict(self) -> dict[str, Any]:
         """All but the blocks."""
@@ -139,13 +142,16 @@ class BlockStore:
         if block.length < self._sequence.period and not block.is_last:
             raise ValueError(f"{_name(block)} is cut short in mid-episode")
 
-    def _continued(self, block: Block) -> _Run:
+    def _continued(self, block: Block, allow_gap: bool) -> _Run:
         """The running episode that the block continues, or a new one."""
         if block.index == 0:
             self._drop_states(self._runs.pop(block.lane, None))  # of an episode never finished
             return _Run(block.episode, -1, [])
         run = self._runs.get(block.lane)
         if run is None or (run.episode, run.index + 1) != (block.episode, block.index):
+            if allow_gap:
+                self._drop_states(self._runs.pop(block.lane, None))
+                return _Run(block.episode, block.index - 1, [])
             known = f"after block {run.index} of episode {run.episode}" if run else "as the first"
             raise ValueError(f"{_name(block)} came {known}")
         return run

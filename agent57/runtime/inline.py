@@ -14,8 +14,10 @@ import torch
 from agent57.actor import Actor
 from agent57.config import Config
 from agent57.envs.make import make_env
+from agent57.envs.spec import EnvSpec
 from agent57.evaluator import Evaluator
 from agent57.learner import Learner
+from agent57.nets.networks import Networks
 from agent57.player import make_networks
 from agent57.records.journal import Journal
 from agent57.replay.block import Block, Layout
@@ -43,12 +45,31 @@ class Parts:
             "evaluator": self.evaluator.state_dict(),
         }
 
-    def load_state_dict(self, state: dict[str, Any], blocks: Iterable[tuple[int, bytes]]) -> int:
-        """Go on from `state` and the replay's blocks; how many running episodes were dropped."""
+    def learner_state(self) -> dict[str, Any]:
+        """The learner alone."""
+        return self.learner.state_dict()
+
+    @property
+    def oldest_block(self) -> int:
+        """The lowest id of the replay's blocks."""
+        return self.replay.live_ids.start
+
+    def blocks(self, first_id: int) -> list[tuple[int, Block]]:
+        """The replay's blocks and their ids, from `first_id` on."""
+        return self.replay.blocks(first_id)
+
+    def load_state_dict(
+        self, state: dict[str, Any], blocks: Iterable[tuple[int, bytes]], first_block: int
+    ) -> int:
+        """Go on from `state` and the replay's blocks, of which those before `first_block` are lost.
+
+        How many running episodes were dropped.
+        """
         self.learner.load_state_dict(state["learner"])
-        first_id = state["replay"]["store"]["oldest_id"]
+        replay = Replay.without_oldest(state["replay"], first_block)
+        first_id = replay["store"]["oldest_id"]
         live = ((key, Block.from_bytes(block)) for key, block in blocks if key >= first_id)
-        self.replay.load_state_dict(state["replay"], live)
+        self.replay.load_state_dict(replay, live)
         dropped = self.actor.load_state_dict(state["actor"])
         return int(dropped.sum() + self.evaluator.load_state_dict(state["evaluator"]).sum())
 
@@ -60,6 +81,10 @@ class Parts:
             "updates": self.learner.num_updates,
         }
 
+    def live(self) -> dict[str, float]:
+        """What the view shows beside the latest line of metrics: nothing."""
+        return {}
+
     def summary(self) -> dict[str, float | None]:
         """What the parts say of themselves when a line of metrics is written."""
         return {
@@ -70,18 +95,23 @@ class Parts:
         }
 
 
+def make_layout(spec: EnvSpec, networks: Networks) -> Layout:
+    """The shapes of what a run stores."""
+    return Layout(
+        observation_shape=spec.observation_shape,
+        observation_dtype=spec.observation_dtype,
+        num_actions=spec.num_actions,
+        num_values=networks.num_values,
+        state=networks.state_size,
+    )
+
+
 def build(config: Config, device: torch.device) -> Parts:
     """The parts of a new run."""
     env = make_env(config.env, config.actor.lanes)
     networks = make_networks(config, env.spec)
     learner = Learner(config, networks, device)
-    layout = Layout(
-        observation_shape=env.spec.observation_shape,
-        observation_dtype=env.spec.observation_dtype,
-        num_actions=env.spec.num_actions,
-        num_values=networks.num_values,
-        state=networks.state_size,
-    )
+    layout = make_layout(env.spec, networks)
     return Parts(
         actor=Actor(config, env, layout, learner.weights, device),
         replay=Replay(

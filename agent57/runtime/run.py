@@ -3,8 +3,9 @@
 import contextlib
 import io
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -26,9 +27,11 @@ from agent57.records.folder import (
 from agent57.records.journal import Journal
 from agent57.records.view import TerminalView, duration
 from agent57.runtime import inline
+from agent57.runtime.cluster.tally import PartLost
+from agent57.runtime.cluster.where import prepare
 from agent57.runtime.memory import keep_freed_memory
 from agent57.runtime.saving import Saver
-from agent57.runtime.session import Session
+from agent57.runtime.session import Parts, Session
 
 
 class RunFailed(RuntimeError):
@@ -54,13 +57,22 @@ def start(config: Config, out: Path, console: Console) -> None:
     device = choose_device(config.run.device)
     check_precision(config, device)
     check_env(config.env)
+    address = _address(config)
     folder = RunFolder.create(out, config)
-    _run(config, folder, device, console, is_resumed=False)
+    _run(config, folder, device, address, console, is_resumed=False)
 
 
-def resume(path: Path, frames: int | None, console: Console) -> None:
+def resume(
+    path: Path, frames: int | None, console: Console, ray_address: str | None = None
+) -> None:
     """Go on with a run exactly where its last checkpoint left it."""
     config = read_config(path)
+    if ray_address is not None:
+        require(
+            config.run.runtime == "cluster",
+            "--ray-address is for runs on a cluster: this one was trained in one process",
+        )
+        config = replace(config, cluster=replace(config.cluster, ray_address=ray_address))
     if frames is not None:
         require(
             frames >= config.run.frames,
@@ -68,12 +80,23 @@ def resume(path: Path, frames: int | None, console: Console) -> None:
         )
         config = replace(config, run=replace(config.run, frames=frames))
     device = choose_device(config.run.device)
+    address = _address(config)
     folder = RunFolder(path)
-    _run(config, folder, device, console, is_resumed=True)
+    _run(config, folder, device, address, console, is_resumed=True)
+
+
+def _address(config: Config) -> str:
+    """Of the Ray that a run on a cluster is to join; "" otherwise."""
+    return prepare(config) if config.run.runtime == "cluster" else ""
 
 
 def _run(
-    config: Config, folder: RunFolder, device: torch.device, console: Console, is_resumed: bool
+    config: Config,
+    folder: RunFolder,
+    device: torch.device,
+    address: str,
+    console: Console,
+    is_resumed: bool,
 ) -> None:
     keep_freed_memory()
     torch.set_num_threads(config.run.threads or os.cpu_count() or 1)
@@ -83,46 +106,55 @@ def _run(
             console.print(text, style="yellow", markup=False, highlight=False, soft_wrap=True)
 
     journal = Journal(folder, config.run.log_frames)
-    try:
-        parts = inline.build(config, device)
+    with contextlib.ExitStack() as stack:
+        stack.callback(folder.close)
+        stack.callback(journal.close)
+        parts: Parts
+        if config.run.runtime == "inline":
+            parts = one_process = inline.build(config, device)
+            train = partial(inline.train, config, one_process, journal)
+        else:
+            from agent57.runtime.cluster import conductor
+
+            where = (address, device, folder.path / CHECKPOINTS)
+            parts = many = stack.enter_context(conductor.build(config, *where, journal, warn))
+            train = partial(conductor.train, many, journal)
         saver = Saver(config, folder, parts, journal, warn)
         with _faults_explained(folder.path, parts, saver):
             if is_resumed:
                 saver.restore()
                 if config != read_config(folder.path):
-                    folder.write_config(config)  # with its frames raised
-            _train(config, folder, parts, journal, saver, console)
-    finally:
-        journal.close()
-        folder.close()
-    _say_goodbye(config, parts, journal, folder.path, console)
+                    folder.write_config(config)  # with what may be changed
+            _train(config, folder, parts, journal, saver, console, train)
+    _say_goodbye(config, parts.counters()["frames"], journal, folder.path, console)
 
 
 def _train(
     config: Config,
     folder: RunFolder,
-    parts: inline.Parts,
+    parts: Parts,
     journal: Journal,
     saver: Saver,
     console: Console,
+    train: Callable[[Session], None],
 ) -> None:
     title = f"{config.run.agent} on {config.env.name}, {config.run.scale} scale, {folder.path}"
     view = TerminalView(config, console, title)
 
-    def show(shown: inline.Parts) -> None:
+    def show(shown: Parts) -> None:
         saver.report()
         with contextlib.suppress(OSError):  # of the terminal, not of the run
-            view.show(shown.counters(), journal.latest, journal.seconds)
+            view.show(shown.counters(), journal.latest, journal.seconds, shown.live())
 
     is_new = not saver.has_checkpoint
     with view, Session(show, saver.save, config.run.checkpoint_seconds, is_new) as session:
-        inline.train(config, parts, journal, session)
+        train(session)
         saver.save_last()  # before the last look: a terminal may be gone
         show(parts)
 
 
 @contextlib.contextmanager
-def _faults_explained(path: Path, parts: inline.Parts, saver: Saver) -> Iterator[None]:
+def _faults_explained(path: Path, parts: Parts, saver: Saver) -> Iterator[None]:
     """Turn what can go wrong in a run into one line that says what was saved."""
 
     def what_is_left() -> str:
@@ -137,11 +169,11 @@ def _faults_explained(path: Path, parts: inline.Parts, saver: Saver) -> Iterator
         file = path / "nonfinite_update.pt"
         found = _write_evidence(file, error, parts)
         raise RunFailed(
-            f"{error} at update {parts.learner.num_updates}: {found}; {what_is_left()}"
+            f"{error} at update {parts.counters()['updates']}: {found}; {what_is_left()}"
         ) from error
     except FloatingPointError as error:
         raise RunFailed(f"{error}; {what_is_left()}") from error
-    except EnvironmentFault as error:
+    except (EnvironmentFault, PartLost) as error:
         raise RunFailed(f"{error}; {what_is_left()}") from error
     except OSError as error:
         raise RunFailed(
@@ -150,11 +182,11 @@ def _faults_explained(path: Path, parts: inline.Parts, saver: Saver) -> Iterator
         ) from error
 
 
-def _write_evidence(file: Path, error: NonFiniteUpdate, parts: inline.Parts) -> str:
+def _write_evidence(file: Path, error: NonFiniteUpdate, parts: Parts) -> str:
     """Save the batch that broke an update, with the learner as it was before; where it is."""
     batch = {name: getattr(error.batch, name) for name in error.batch.__slots__}
     buffer = io.BytesIO()
-    torch.save({"batch": batch, "learner": parts.learner.state_dict()}, buffer)
+    torch.save({"batch": batch, "learner": parts.learner_state()}, buffer)
     try:
         write_atomic(file, buffer.getvalue())
     except OSError as disk:
@@ -163,9 +195,8 @@ def _write_evidence(file: Path, error: NonFiniteUpdate, parts: inline.Parts) -> 
 
 
 def _say_goodbye(
-    config: Config, parts: inline.Parts, journal: Journal, path: Path, console: Console
+    config: Config, frames: int, journal: Journal, path: Path, console: Console
 ) -> None:
-    frames = parts.actor.num_frames
     done = frames >= config.run.frames
     verb = "finished" if done else "stopped"
     console.print(f"{verb} after {frames:,} frames and {duration(journal.seconds)} of training")

@@ -8,15 +8,13 @@ from agent57.presets import difference
 from agent57.records.checkpoint import Checkpoint, CheckpointStore
 from agent57.records.folder import CHECKPOINTS, RunFolder
 from agent57.records.journal import Journal
-from agent57.replay.buffer import Replay
-from agent57.runtime.inline import Parts
+from agent57.runtime.session import Parts
 
 # The only fields that may differ from those a checkpoint was written with.
 FREE_FIELDS = {
-    f"run.{name}"
-    for name in (
-        "frames", "device", "threads", "log_frames", "checkpoint_seconds", "checkpoints_kept"
-    )
+    "run.frames", "run.device", "run.threads", "run.log_frames", "run.checkpoint_seconds",
+    "run.checkpoints_kept", "cluster.ray_address", "cluster.dashboard", "cluster.actor_cpus",
+    "cluster.actor_gpus", "cluster.actor_threads", "cluster.learners",
 }  # fmt: skip
 
 
@@ -80,13 +78,15 @@ class Saver:
 
     def _begin(self) -> None:
         self._report(self._store.wait())
+        parts = self._parts.state_dict()  # first: it may let the run come to rest
         state = {
             "config": to_dict(self._config),
             "counters": self._parts.counters(),
-            "parts": self._parts.state_dict(),
+            "parts": parts,
             "journal": self._journal.state_dict(),
         }
-        self._store.save(state, self._parts.replay.blocks())
+        blocks = self._parts.blocks(self._store.next_block)
+        self._store.save(state, blocks, self._parts.oldest_block)
 
     def _report(self, error: OSError | None) -> None:
         if error is not None:
@@ -109,9 +109,8 @@ class Saver:
         num_dropped = self._load(checkpoint)
         if not is_whole:
             self._warn(
-                f"no checkpoint is whole: going on from {checkpoint.name} with the "
-                f"{self._parts.replay.num_transitions} transitions of its replay that are left; "
-                f"the run will not be exactly what it would have been"
+                f"no checkpoint is whole: going on from {checkpoint.name} with what is left of "
+                f"its replay; the run will not be exactly what it would have been"
             )
         if num_dropped:
             self._warn(
@@ -132,10 +131,8 @@ class Saver:
         """Take over a checkpoint; how many running episodes were dropped."""
         state = checkpoint.state
         try:
-            parts = state["parts"]
-            replay = Replay.without_oldest(parts["replay"], checkpoint.first_block)
             num_dropped = self._parts.load_state_dict(
-                {**parts, "replay": replay}, checkpoint.blocks
+                state["parts"], checkpoint.blocks, checkpoint.first_block
             )
             missing = self._journal.load_state_dict(state["journal"])
         except EnvironmentFault:

@@ -2,19 +2,51 @@
 
 import signal
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from types import FrameType
 from typing import Any, Protocol
+
+from agent57.replay.block import Block
 
 VIEW_SECONDS = 0.5
 STOP_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
-class Viewable(Protocol):
-    """What the view shows of a running training."""
+class Parts(Protocol):
+    """What a run needs of its parts, wherever they live."""
+
+    @property
+    def oldest_block(self) -> int:
+        """The lowest id of the replay's blocks at the time of `state_dict`."""
+        ...
 
     def counters(self) -> dict[str, int]:
         """How far the run has come."""
+        ...
+
+    def live(self) -> dict[str, float]:
+        """What the view shows beside the latest line of metrics."""
+        ...
+
+    def state_dict(self) -> dict[str, Any]:
+        """Everything needed to go on, but for the replay's blocks."""
+        ...
+
+    def learner_state(self) -> dict[str, Any]:
+        """The learner alone."""
+        ...
+
+    def blocks(self, first_id: int) -> Iterable[tuple[int, Block]]:
+        """The replay's blocks at the time of `state_dict` and their ids, from `first_id` on."""
+        ...
+
+    def load_state_dict(
+        self, state: dict[str, Any], blocks: Iterable[tuple[int, bytes]], first_block: int
+    ) -> int:
+        """Go on from `state` and the blocks, of which those before `first_block` are lost.
+
+        How many running episodes were dropped.
+        """
         ...
 
 
@@ -58,7 +90,7 @@ class Session:
             raise KeyboardInterrupt
         self.is_stopping = True
 
-    def tick(self, parts: Viewable) -> None:
+    def tick(self, parts: Parts) -> None:
         """Called after each step."""
         now = time.monotonic()
         if now - self._last_show >= VIEW_SECONDS:

@@ -34,6 +34,10 @@ TESTED_ELSEWHERE = {
     "records/sections.py": "tests/records/test_report.py",
     "records/suite_report.py": "tests/records/test_results.py",
     "records/video.py": "tests/runtime/test_evaluate.py",
+    "runtime/cluster/acting.py": "tests/runtime/cluster/test_conductor.py",
+    "runtime/cluster/learning.py": "tests/runtime/cluster/test_conductor.py",
+    "runtime/cluster/storage.py": "tests/runtime/cluster/test_conductor.py",
+    "runtime/cluster/tally.py": "tests/runtime/cluster/test_conductor.py",
     "runtime/saving.py": "tests/runtime/test_resume.py",
     "runtime/trained.py": "tests/runtime/test_evaluate.py",
 }
@@ -117,7 +121,7 @@ def test_no_failure_is_swallowed() -> None:
 
 def test_ray_and_emulators_stay_in_their_rooms() -> None:
     rooms = {
-        "ray": ("runtime/", "commands/"),
+        "ray": ("runtime/cluster/calls.py",),
         "ale_py": ("envs/",),
         "gymnasium": ("envs/",),
         "tyro": ("cli.py", "commands/"),

@@ -1,0 +1,1 @@
+"""The parts of `inline`, each in a process of its own on Ray: one machine or many."""

@@ -1,0 +1,158 @@
+"""Processes on Ray and the calls to them that are under way. The only module that knows Ray.
+
+A queue is a number of calls that have not come back yet, so whoever bounds his calls bounds his
+queues. Nothing here knows what the calls are about.
+"""
+
+import math
+import os
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import ray
+from ray.exceptions import RayActorError, RayError, RayTaskError
+from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
+
+from agent57.config import Config, ConfigError, require
+from agent57.runtime.cluster.tally import Died, Gone, PartLost
+
+Process = Any  # a handle whose type Ray makes at run time: process.method.remote(...)
+Ref = Any  # to what a call will answer
+
+NAMESPACE = "agent57"
+WAIT_SECONDS = 0.2  # for an answer, before the view and signals are looked after
+
+
+class Calls:
+    """What is to be done with each answer."""
+
+    def __init__(self) -> None:
+        self._pending: dict[Ref, Callable[[Ref], None]] = {}
+        self._patient: set[Ref] = set()
+        node = ray.get_runtime_context().get_node_id()
+        self._here = NodeAffinitySchedulingStrategy(node, soft=False)
+
+    def spawn(
+        self, kind: type, *args: object, cpus: float = 0, gpus: float = 0, anywhere: bool = False
+    ) -> Process:
+        """A process on the driver's node, or on any that has these resources to spare."""
+        place = "SPREAD" if anywhere else self._here
+        options = {"num_cpus": cpus, "num_gpus": gpus, "scheduling_strategy": place}
+        return ray.remote(kind).options(**options).remote(*args)
+
+    def expect(self, ref: Ref, act: Callable[[Ref], None], *, is_patient: bool = False) -> None:
+        """Have `act` called when the answer is there. `settle` does not wait for patient ones."""
+        self._pending[ref] = act
+        if is_patient:
+            self._patient.add(ref)
+
+    @property
+    def num_under_way(self) -> int:
+        """Calls that have not come back, but for patient ones."""
+        return len(self._pending) - self.num_patient
+
+    @property
+    def num_patient(self) -> int:
+        """Calls that may have to wait for a place on some node."""
+        return len(self._patient)
+
+    def take_in(self) -> None:
+        """Wait a little for an answer and act on it."""
+        if not self._pending:
+            return
+        try:
+            ready, _ = ray.wait(list(self._pending), num_returns=1, timeout=WAIT_SECONDS)
+        except RayError as error:
+            raise PartLost(f"Ray failed: {_first_line(error)}") from error
+        for ref in ready:
+            self._patient.discard(ref)
+            self._pending.pop(ref)(ref)
+
+    def settle(self, *, with_patient: bool = False) -> None:
+        """Act on all answers that are under way."""
+        while self.num_under_way or (with_patient and self._pending):
+            self.take_in()
+
+    def answer(self, ref: Ref) -> Any:  # noqa: ANN401
+        """What a call answered. What it raised is raised here."""
+        return self.answers([ref])[0]
+
+    def answers(self, refs: list[Ref]) -> list[Any]:
+        """What some calls answered; raises `Died` or `Gone` if one of them cannot."""
+        try:
+            return ray.get(refs)
+        except RayTaskError as error:
+            if isinstance(error.cause, RayError):
+                raise Gone(_first_line(error.cause)) from error
+            raise error.cause from error
+        except RayActorError as error:
+            raise Died(_first_line(error)) from error
+        except RayError as error:
+            raise Gone(_first_line(error)) from error
+
+    def end(self, process: Process) -> None:
+        """End a process, whether it is alive or not."""
+        if process is not None:
+            ray.kill(process)
+
+
+@contextmanager
+def connected(config: Config, address: str, store_bytes: int) -> Iterator[None]:
+    """Join the Ray at `address`, or start one on this machine that only loopback reaches.
+
+    Ray's token authentication is left as it comes: on, for a Ray that is started here. It ends
+    with the run. If this process is on a Ray already, it stays there.
+    """
+    if ray.is_initialized():
+        yield
+        return
+    common: dict[str, Any] = {
+        "namespace": NAMESPACE,
+        "log_to_driver": False,
+        "logging_level": "ERROR",
+    }
+    if address:
+        try:
+            waiting = {"env_vars": {"OMP_WAIT_POLICY": "PASSIVE"}}  # as the command line sets it
+            ray.init(address=address, runtime_env=waiting, **common)
+        except (ConnectionError, RuntimeError, ValueError) as error:
+            text = f"the Ray at {address} cannot be joined: {_first_line(error)}"
+            raise ConfigError(text) from error
+    else:
+        needed = math.ceil(config.cluster.actors * config.cluster.actor_cpus)
+        ray.init(
+            address="local",
+            num_cpus=max(needed, os.cpu_count() or 1),
+            object_store_memory=store_bytes,
+            include_dashboard=config.cluster.dashboard,
+            **common,
+        )
+    try:
+        yield
+    finally:
+        ray.shutdown()
+
+
+def check_resources(config: Config, num_learner_gpus: int) -> str | None:
+    """Refuse a cluster that cannot hold the learner; a warning if actors will have to wait."""
+    there = ray.cluster_resources()
+    require(
+        there.get("GPU", 0) >= num_learner_gpus,
+        f"the learners need {num_learner_gpus} GPUs, Ray has {there.get('GPU', 0):g}",
+    )
+    cluster = config.cluster
+    for name, each in (("CPU", cluster.actor_cpus), ("GPU", cluster.actor_gpus)):
+        taken = num_learner_gpus if name == "GPU" else 0
+        room = int((there.get(name, 0) - taken) / each) if each else cluster.actors
+        if room < cluster.actors:
+            return (
+                f"Ray has room for {room} of {cluster.actors} actors at {each:g} {name} each: the "
+                f"others wait until nodes join, or lower cluster.actor_{name.lower()}s"
+            )
+    return None
+
+
+def _first_line(error: BaseException) -> str:
+    lines = str(error).splitlines()
+    return lines[0] if lines else type(error).__name__

@@ -1,0 +1,245 @@
+"""The parts of `inline`, each in a process of its own on Ray: one machine or many.
+
+    actor k  --blocks-->  shard k mod S  --batches-->  learner  --weights-->  all actors
+
+The driver conducts: it calls, waits for answers and decides who may be called next. Blocks,
+batches, priorities and weights go from process to process through Ray's store of objects; the
+driver holds no more than references to them.
+"""
+
+import math
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import asdict
+from pathlib import Path
+
+import numpy as np
+import torch
+
+from agent57.config import Config
+from agent57.envs.make import check_env
+from agent57.envs.spec import EnvSpec
+from agent57.player import make_networks
+from agent57.records.checkpoint import Checkpoint, CheckpointStore
+from agent57.records.journal import Journal
+from agent57.replay.block import Block, Layout
+from agent57.replay.ratio import SamplesPerInsert
+from agent57.runtime.cluster.acting import Acting
+from agent57.runtime.cluster.calls import Calls, check_resources, connected
+from agent57.runtime.cluster.learning import UPDATES_AHEAD, Learning
+from agent57.runtime.cluster.storage import Storage
+from agent57.runtime.cluster.tally import PartLost, Tally
+from agent57.runtime.cluster.workers import State
+from agent57.runtime.inline import make_layout
+from agent57.runtime.session import Session
+
+LEAST_STORE_BYTES = 2**28  # of objects that are under way
+
+
+class Cluster:
+    """The parts of a run, wherever they live."""
+
+    def __init__(
+        self,
+        config: Config,
+        spec: EnvSpec,
+        layout: Layout,
+        device: torch.device,
+        calls: Calls,
+        checkpoints: Path,
+        journal: Journal,
+        warn: Callable[[str], None],
+    ) -> None:
+        self._config = config
+        self._checkpoints = checkpoints
+        self.tally = Tally()
+        self.calls = calls
+        faults = (self._last_checkpoint, warn)
+        self.storage = Storage(config, layout, self.calls, self.tally, *faults)
+        self.learning = Learning(
+            config, spec, device.type, self.calls, self.tally, self.storage, journal, *faults
+        )
+        self.acting = Acting(
+            config, spec, layout, self.calls, self.tally, self.storage, self.learning, journal
+        )
+        self._ratio = SamplesPerInsert(config.replay)
+        self._is_started = False
+
+    def start(self) -> None:
+        """Begin a new run, unless one was loaded."""
+        if self._is_started:
+            return
+        self._is_started = True
+        self.storage.start()
+        self.learning.start(None)
+        for actor in self.acting.actors:
+            self.acting.start_actor(actor)
+        self.acting.start_evaluator()
+
+    def _last_checkpoint(self, part: str) -> Checkpoint:
+        checkpoint = CheckpointStore(self._checkpoints, keep=1).load()
+        if checkpoint is None:
+            raise PartLost(f"{part} died and there is no checkpoint to bring it back from")
+        return checkpoint
+
+    # Who may be called
+
+    def call_all_who_may(self) -> None:
+        """Whoever is ahead of the others is not called until they have caught up."""
+        while self.acting.has_ready_actor and self._may_play():
+            self.acting.play()
+        while self.learning.num_under_way < UPDATES_AHEAD and self._num_owed():
+            self.learning.update()
+        self.learning.publish()
+        self.acting.evaluate()
+
+    def _may_play(self) -> bool:
+        """Whether one more actor may play: neither beyond the end nor ahead of the learner."""
+        config, num_playing = self._config, self.acting.num_playing
+        steps_per_call = config.actor.pull_period * config.lanes_per_actor
+        steps = self.tally.steps + num_playing * steps_per_call
+        if steps * self.acting.frames_per_step >= config.run.frames:
+            return False
+        # As many windows as each actor's next call brings may wait for the learner.
+        windows_per_call = steps_per_call / config.sequence.period
+        slack = config.replay.samples_per_insert * windows_per_call * config.cluster.actors
+        num_windows = self.tally.windows + self.storage.windows_on_the_way
+        return self._ratio.may_insert(
+            num_windows + round(num_playing * windows_per_call),
+            self.tally.updates,
+            config.learner.batch,
+            slack_updates=1 + math.ceil(slack / config.learner.batch),
+        )
+
+    def _num_owed(self) -> int:
+        """Updates that inserted windows have paid for, beyond those under way."""
+        if not self.storage.has_windows:
+            return 0
+        num_updates = self.tally.updates + self.learning.num_under_way
+        batch = self._config.learner.batch
+        return self._ratio.updates_owed(self.tally.windows, num_updates, batch)
+
+    @property
+    def is_finished(self) -> bool:
+        """Whether the run has its frames, and has learned what they pay for."""
+        has_frames = self.acting.num_frames >= self._config.run.frames
+        return has_frames and not self._num_owed() and not self.calls.num_under_way
+
+    # What others see
+
+    def counters(self) -> dict[str, int]:
+        """How far the run has come."""
+        return {
+            "frames": self.acting.num_frames,
+            "steps": self.tally.steps,
+            "updates": self.tally.updates,
+        }
+
+    def summary(self) -> dict[str, float | None]:
+        """What the parts say of themselves when a line of metrics is written."""
+        return {**self.acting.summary(), **self.storage.summary(), **self.live()}
+
+    def live(self) -> dict[str, float]:
+        """The state of the cluster now."""
+        tally, actors = self.tally, self.acting.actors
+        ages = [tally.version - actor.version for actor in actors]
+        found: dict[str, float] = {
+            "actor/weights_age": float(np.mean(ages)),
+            "cluster/actors_playing": self.acting.num_playing,
+            "cluster/actors_held_back": self.acting.num_idle,
+            "cluster/actors_without_place": self.calls.num_patient,
+            "cluster/updates_under_way": self.learning.num_under_way,
+            "cluster/adds_under_way": sum(actor.num_adds for actor in actors),
+        }
+        found |= {
+            f"cluster/{name}": total
+            for name, total in asdict(tally).items()
+            if name.startswith("lost_") or name.endswith("_restarts")
+        }
+        num_paying = tally.windows - self._config.replay.min_windows
+        if num_paying > 0:
+            num_sampled = tally.updates * self._config.learner.batch
+            found["cluster/samples_per_insert"] = num_sampled / num_paying
+        for actor, age in zip(actors, ages, strict=True):
+            rate = actor.rate * self.acting.frames_per_step
+            found[f"cluster/frames_per_second/{actor.index}"] = rate
+            found[f"cluster/weights_age/{actor.index}"] = age
+        return found
+
+    # Checkpoints
+
+    def state_dict(self) -> State:
+        """Everything needed to go on, but for the replay's blocks, once all calls are back."""
+        self.calls.settle()
+        return {
+            **self.acting.state_dict(),
+            "replay": self.storage.state_dict(),
+            "learner": self.learning.state_dict(),
+            "tally": asdict(self.tally),
+        }
+
+    def learner_state(self) -> State:
+        """The learner alone."""
+        return self.learning.state_dict()
+
+    @property
+    def oldest_block(self) -> int:
+        """The lowest id of the replay's blocks at the time of `state_dict`."""
+        return self.storage.oldest_id
+
+    def blocks(self, first_id: int) -> list[tuple[int, Block]]:
+        """The replay's blocks at that time and their ids, from `first_id` on."""
+        return self.storage.blocks(first_id)
+
+    def load_state_dict(
+        self, state: State, blocks: Iterable[tuple[int, bytes]], first_block: int
+    ) -> int:
+        """Go on from `state` and the blocks; how many running episodes were dropped."""
+        self._is_started = True
+        for name, total in state["tally"].items():
+            setattr(self.tally, name, total)
+        self.storage.load_state_dict(state["replay"], blocks, first_block)
+        self.learning.start(state["learner"])
+        return self.acting.load_state_dict(state)
+
+    def close(self) -> None:
+        """End all processes."""
+        parts = (self.acting, self.storage, self.learning)
+        for process in (process for part in parts for process in part.processes()):
+            self.calls.end(process)
+
+
+@contextmanager
+def build(
+    config: Config,
+    address: str,
+    device: torch.device,
+    checkpoints: Path,
+    journal: Journal,
+    warn: Callable[[str], None],
+) -> Iterator[Cluster]:
+    """The parts of a run on the Ray at `address`, or on one of its own."""
+    spec = check_env(config.env)
+    layout = make_layout(spec, make_networks(config, spec))
+    batch_bytes = config.learner.batch * (config.sequence.window + 1) * layout.observation_bytes
+    store_bytes = LEAST_STORE_BYTES + 2 * (UPDATES_AHEAD + 1) * batch_bytes
+    with connected(config, address, store_bytes):
+        warning = check_resources(config, config.cluster.learners * (device.type == "cuda"))
+        if warning:
+            warn(warning)
+        parts = Cluster(config, spec, layout, device, Calls(), checkpoints, journal, warn)
+        try:
+            yield parts
+        finally:
+            parts.close()
+
+
+def train(parts: Cluster, journal: Journal, session: Session) -> None:
+    """Play and learn until the run has its frames or the session is told to stop."""
+    parts.start()
+    while not parts.is_finished and not session.is_stopping:
+        parts.call_all_who_may()
+        parts.calls.take_in()
+        if journal.is_due(parts.acting.num_frames):
+            journal.write(parts.counters(), parts.summary())
+        session.tick(parts)

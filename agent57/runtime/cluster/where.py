@@ -1,0 +1,52 @@
+"""Where Ray is. Decided before Ray is imported, which is when it reads whether it may listen beyond
+loopback.
+"""
+
+import importlib.util
+import os
+import socket
+from pathlib import Path
+
+from agent57.config import Config, require
+
+STARTED_HERE = Path("/tmp/ray/ray_current_cluster")  # where `ray start` leaves its address
+PATIENCE_SECONDS = 3.0
+
+
+def prepare(config: Config) -> str:
+    """The address of the Ray to join, "" if one is to be started; the environment it wants.
+
+    Without an address, a Ray that runs on this machine is joined.
+    """
+    require(
+        importlib.util.find_spec("ray") is not None,
+        "the cluster runtime needs Ray: pip install 'agent57[cluster]'",
+    )
+    os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
+    address = config.cluster.ray_address or os.environ.get("RAY_ADDRESS", "")
+    if address:
+        require(
+            "://" not in address,
+            f"--ray-address {address} must be host:port: run the command on a node of the cluster",
+        )
+        require(
+            _answers(address),
+            f"--ray-address {address}: nothing answers there; start it with `ray start --head`",
+        )
+        return address
+    address = STARTED_HERE.read_text().strip() if STARTED_HERE.is_file() else ""
+    if address and _answers(address):
+        return address
+    # Ray's mode for a single machine: all it listens on is 127.0.0.1.
+    os.environ["RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER"] = "0"
+    return ""
+
+
+def _answers(address: str) -> bool:
+    """Whether anybody listens at host:port."""
+    host, _, port = address.rpartition(":")
+    try:
+        socket.create_connection((host, int(port)), PATIENCE_SECONDS).close()
+    except (OSError, ValueError, OverflowError):
+        return False
+    return True

@@ -1,0 +1,334 @@
+"""The four parts as they live in processes of their own: thin coats that speak in messages.
+
+Nothing here knows what carries the messages or when a call is made; see `cluster`. Batches and
+weights travel as plain arrays, which a store of objects can share without copying. Each worker does
+nothing until `start`, so that what goes wrong there is an answer like any other.
+"""
+
+import os
+import warnings
+from collections import defaultdict
+from collections.abc import Mapping
+from dataclasses import dataclass, fields, replace
+from typing import Any
+
+import numpy as np
+import torch
+
+from agent57.actor import Actor
+from agent57.config import Config
+from agent57.data_parallel import LearnerGroup
+from agent57.envs.make import make_env
+from agent57.envs.spec import EnvSpec
+from agent57.evaluator import Evaluator
+from agent57.learner import Learner
+from agent57.player import Weights, make_networks
+from agent57.replay.block import Block, Layout
+from agent57.replay.buffer import Replay
+from agent57.runtime.memory import keep_freed_memory
+from agent57.seeds import Role, generator
+from agent57.types import Batch, Episode
+
+Arrays = dict[str, np.ndarray]
+State = dict[str, Any]
+
+WINDOW_AXIS = {"arm": 0, "start": 0, "key": 0, "probability": 0, "state": 2}  # of a batch; else 1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Journey:
+    """What an actor or the evaluator tells of one call to play."""
+
+    steps: int  # agent steps of all its lanes
+    sent: int  # of these and earlier ones, now in blocks
+    waiting: int  # played, but in no block yet
+    windows: int  # that the blocks complete
+    version: int  # of the weights it played with
+    episodes: list[Episode]
+    scalars: dict[str, float]  # means over the steps
+    summary: dict[str, float | None]
+    lasting: State  # what another process needs to take over
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Holding:
+    """What a shard holds, and what has just been added to it."""
+
+    added: int  # transitions
+    windows: int  # that became complete
+    weight: float  # of all windows, in proportion to which shards are drawn from
+
+
+def arrays_of(weights: Weights) -> Arrays:
+    """Weights as arrays in the usual order of memory."""
+    return {name: np.ascontiguousarray(value.cpu().numpy()) for name, value in weights.items()}
+
+
+def tensors_of(arrays: Mapping[str, np.ndarray]) -> dict[str, torch.Tensor]:
+    """Tensors over the arrays, which nobody may write to."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UserWarning)  # that they are not writable
+        return {name: torch.from_numpy(array) for name, array in arrays.items()}
+
+
+def joined(parts: list[Arrays]) -> Batch:
+    """One batch of the windows of several."""
+    if len(parts) == 1:
+        return Batch(**tensors_of(parts[0]))
+    whole = {
+        field.name: np.concatenate(
+            [part[field.name] for part in parts], axis=WINDOW_AXIS.get(field.name, 1)
+        )
+        for field in fields(Batch)
+    }
+    return Batch(**tensors_of(whole))
+
+
+def on_cpu(tree: Any) -> Any:  # noqa: ANN401
+    """Nested containers with every tensor off the GPU."""
+    if isinstance(tree, torch.Tensor):
+        return tree.cpu()
+    if isinstance(tree, dict):
+        return {name: on_cpu(value) for name, value in tree.items()}
+    return [on_cpu(value) for value in tree] if isinstance(tree, list) else tree
+
+
+def settle_in(num_threads: int) -> None:
+    """Make a fresh process fit for torch."""
+    keep_freed_memory()
+    torch.set_num_threads(num_threads)
+
+
+class ActorWorker:
+    """Lanes `index` x E to (`index` + 1) x E of the run."""
+
+    def __init__(self, config: Config, index: int, layout: Layout) -> None:
+        self._config = config
+        self._index = index
+        self._layout = layout
+        self._published: tuple[Weights, int] = ({}, -1)
+
+    def start(self, state: State | None, lasting: State | None) -> int:
+        """Begin anew, go on from `state`, or take over with new episodes from `lasting`.
+
+        How many running episodes had to be dropped.
+        """
+        settle_in(self._config.cluster.actor_threads)
+        lanes = self._config.lanes_per_actor
+        device = torch.device("cuda" if self._config.cluster.actor_gpus else "cpu")
+        env = make_env(self._config.env, lanes)
+        self._actor = Actor(
+            self._config, env, self._layout, lambda: self._published, device, self._index * lanes
+        )
+        if state is not None:
+            return int(self._actor.load_state_dict(state).sum())
+        if lasting is not None:
+            self._actor.load_lasting_state(lasting)
+        return 0
+
+    def play(self, weights: Arrays, version: int) -> tuple[list[Block], Journey]:
+        """Play with these weights until they are to be pulled again: the blocks, and what to tell.
+
+        Always whole periods, so a call begins where `Actor` pulls.
+        """
+        self._published = tensors_of(weights), version
+        actor, before = self._actor, self._actor.num_transitions
+        blocks: list[Block] = []
+        episodes: list[Episode] = []
+        scalars = Means()
+        for _ in range(self._config.actor.pull_period):
+            new_blocks, new_episodes, diagnostics = actor.step()
+            blocks += new_blocks
+            episodes += new_episodes
+            scalars.add(diagnostics)
+        return blocks, Journey(
+            steps=actor.num_transitions - before,
+            sent=sum(block.length for block in blocks),
+            waiting=actor.num_waiting,
+            windows=sum(block.completes_window(self._config.sequence) for block in blocks),
+            version=version,
+            episodes=episodes,
+            scalars=scalars.means(),
+            summary=actor.summary(),
+            lasting=actor.lasting_state(),
+        )
+
+    def state_dict(self) -> State:
+        """Everything needed to go on in mid-episode."""
+        return self._actor.state_dict()
+
+
+class EvaluatorWorker:
+    """The evaluator, as many steps at a time as an actor."""
+
+    def __init__(self, config: Config) -> None:
+        self._config = config
+        self._published: tuple[Weights, int] = ({}, -1)
+
+    def start(self, state: State | None, lasting: State | None, weights: Arrays) -> int:
+        """Begin anew, go on from `state`, or take over with new episodes from `lasting`."""
+        settle_in(self._config.cluster.actor_threads)
+        self._published = tensors_of(weights), 0
+        env = make_env(self._config.env, self._config.evaluator.lanes)
+        cpu = torch.device("cpu")
+        self._evaluator = Evaluator(self._config, env, lambda: self._published, cpu)
+        if state is not None:
+            return int(self._evaluator.load_state_dict(state).sum())
+        if lasting is not None:
+            self._evaluator.load_lasting_state(lasting)
+        return 0
+
+    def play(self, weights: Arrays, version: int, frames: int) -> Journey:
+        """Play a while; these weights are there for the phase that begins. `frames`: so far."""
+        self._published = tensors_of(weights), version
+        num_steps = self._config.actor.pull_period
+        episodes: list[Episode] = []
+        for _ in range(num_steps):
+            episodes += self._evaluator.step(frames)
+        return Journey(
+            steps=num_steps * self._config.evaluator.lanes,
+            sent=0,
+            waiting=0,
+            windows=0,
+            version=version,
+            episodes=episodes,
+            scalars={},
+            summary=self._evaluator.summary(),
+            lasting=self._evaluator.lasting_state(),
+        )
+
+    def state_dict(self) -> State:
+        """Everything needed to go on in mid-episode."""
+        return self._evaluator.state_dict()
+
+
+class ShardWorker:
+    """A share of the replay: all blocks of some of the actors."""
+
+    def __init__(self, config: Config, index: int, layout: Layout) -> None:
+        self._config = config
+        self._index = index
+        self._layout = layout
+        self._arrived: list[Block] = []
+        self._has_gaps = False
+
+    def take(self, blocks: list[Block]) -> None:
+        """Blocks to start with, oldest first."""
+        self._arrived += blocks
+
+    def start(self, state: State | None, *, has_gaps: bool = False) -> int:
+        """Begin empty, or go on from `state` and the blocks taken; the transitions held.
+
+        `has_gaps`: blocks that came since then are lost, so episodes may go on after a gap.
+        """
+        settle_in(1)
+        capacity = self._config.replay.capacity // self._config.cluster.shards
+        self._has_gaps = has_gaps
+        self._replay = Replay(
+            replace(self._config.replay, capacity=capacity),
+            self._config.sequence,
+            self._layout,
+            generator(self._config.run.seed, Role.REPLAY, self._index),
+        )
+        if state is not None:
+            blocks = enumerate(self._arrived, state["store"]["oldest_id"])
+            self._replay.load_state_dict(state, blocks)
+            self._arrived = []
+        return self._replay.num_transitions
+
+    def add(self, blocks: list[Block]) -> Holding:
+        """Store blocks, in the order they were played."""
+        before = self._replay.num_windows_inserted
+        for block in blocks:
+            self._replay.add(block, allow_gap=self._has_gaps)
+        return Holding(
+            added=sum(block.length for block in blocks),
+            windows=self._replay.num_windows_inserted - before,
+            weight=self._replay.total_weight,
+        )
+
+    def sample(self, num_windows: int, share: float) -> tuple[Arrays, float]:
+        """Draw windows, from a shard that is drawn from with probability `share`; its weight."""
+        batch = self._replay.sample(num_windows)
+        arrays = {field.name: getattr(batch, field.name).numpy() for field in fields(Batch)}
+        arrays["probability"] = arrays["probability"] * share
+        return arrays, self._replay.total_weight
+
+    def reprioritise(self, priorities: tuple[np.ndarray, np.ndarray]) -> None:
+        """Write new priorities of windows: their keys, and the priorities."""
+        keys, values = tensors_of(dict(zip(("keys", "values"), priorities, strict=True))).values()
+        self._replay.reprioritise(keys, values)
+
+    def summary(self) -> dict[str, float | None]:
+        """What the replay says of itself."""
+        return self._replay.summary()
+
+    def live_ids(self) -> range:
+        """The ids of the blocks held."""
+        return self._replay.live_ids
+
+    def blocks(self, first_id: int, count: int) -> list[Block]:
+        """At most `count` of the blocks held, from `first_id` on."""
+        return [block for _, block in self._replay.blocks(first_id)[:count]]
+
+    def state_dict(self) -> State:
+        """What is needed to go on, beside the blocks."""
+        return self._replay.state_dict()
+
+
+class LearnerWorker:
+    """One learner, alone or as one of several that act as one."""
+
+    def __init__(self, config: Config, spec: EnvSpec, device: str) -> None:
+        self._config = config
+        self._spec = spec
+        self._device = torch.device(device)
+
+    def start(self, state: State | None, meeting: str, rank: int) -> None:
+        """Begin anew, or go on from `state`. Several learners meet at the file `meeting`."""
+        settle_in(self._config.run.threads or os.cpu_count() or 1)
+        num_learners = self._config.cluster.learners
+        group = None
+        if num_learners > 1:
+            for library in ("GLOO", "NCCL"):  # all of them live on one machine
+                os.environ.setdefault(f"{library}_SOCKET_IFNAME", "lo")
+            group = LearnerGroup.join(f"file://{meeting}", rank, num_learners, self._device)
+        networks = make_networks(self._config, self._spec)
+        self._learner = Learner(self._config, networks, self._device, group)
+        if state is not None:
+            self._learner.load_state_dict(state)
+
+    def update(self, *parts: Arrays) -> Any:  # noqa: ANN401
+        """One update on the windows of all parts: what to log, then keys and priorities by part."""
+        update = self._learner.update(joined(list(parts)))
+        sizes = [len(part["key"]) for part in parts]
+        split = np.split(update.priorities.numpy(), np.cumsum(sizes)[:-1])
+        answers = [(part["key"], values) for part, values in zip(parts, split, strict=True)]
+        return update.metrics, *answers
+
+    def weights(self) -> tuple[Arrays, int]:
+        """The online networks, and the updates they have had."""
+        weights, num_updates = self._learner.weights()
+        return arrays_of(weights), num_updates
+
+    def state_dict(self) -> State:
+        """Everything needed to go on, off the GPU."""
+        return on_cpu(self._learner.state_dict())
+
+
+class Means:
+    """Means of scalars, each over the times it was given."""
+
+    def __init__(self) -> None:
+        self._sums: dict[str, float] = defaultdict(float)
+        self._counts: dict[str, int] = defaultdict(int)
+
+    def add(self, scalars: Mapping[str, float]) -> None:
+        """Take some into account."""
+        for name, value in scalars.items():
+            self._sums[name] += value
+            self._counts[name] += 1
+
+    def means(self) -> dict[str, float]:
+        """Of what was given."""
+        return {name: total / self._counts[name] for name, total in self._sums.items()}

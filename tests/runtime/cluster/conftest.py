@@ -1,0 +1,22 @@
+"""One Ray for all tests of a session, on loopback. Set before anything imports Ray."""
+
+import os
+from collections.abc import Iterator
+
+import pytest
+
+os.environ["RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER"] = "0"
+os.environ["RAY_USAGE_STATS_ENABLED"] = "0"
+os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
+# A busy machine is not a broken one.
+os.environ.setdefault("RAY_worker_register_timeout_seconds", "600")
+
+
+@pytest.fixture(scope="session")
+def on_ray() -> Iterator[None]:
+    """Ray, started as a run would start it."""
+    from agent57.runtime.cluster.calls import connected
+    from tests.runtime.cluster.test_conductor import CONFIG
+
+    with connected(CONFIG, "", 2**28):
+        yield

@@ -1,0 +1,156 @@
+"""A cluster without Ray: the same workers in this process, called in turn, killed at will."""
+
+import pickle
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from agent57.config import Config
+from agent57.envs.make import check_env
+from agent57.player import make_networks
+from agent57.runtime.cluster.conductor import Cluster
+from agent57.runtime.cluster.tally import Died, Gone
+from agent57.runtime.inline import make_layout
+from tests.small import CPU, Notes
+
+
+class Answer:
+    """What a call will answer, or one of several things it will."""
+
+    def __init__(self, run: Callable[[], Any], earlier: list["Answer"] | None = None) -> None:
+        self._run = run
+        self._earlier = list(earlier or [])  # calls to the same process, which come first
+        self.is_done = False
+        self.is_lost = False
+        self._value: Any = None
+        self._error: Exception | None = None
+
+    def get(self) -> Any:
+        self.do()
+        if self._error is not None:
+            raise self._error
+        return self._value
+
+    def do(self) -> None:
+        if self.is_lost:
+            self._error = Gone("lost")
+        elif not self.is_done:
+            self.is_done = True
+            for call in self._earlier:
+                call.do()
+            self._earlier = []
+            try:
+                self._value = copied(self._run())
+            except Exception as error:
+                self._error = error
+
+
+def copied(value: Any) -> Any:
+    """As it would arrive in another process."""
+    return pickle.loads(pickle.dumps(value))
+
+
+class Method:
+    def __init__(self, process: "FakeProcess", name: str, num_returns: int = 1) -> None:
+        self._process, self._name, self._num_returns = process, name, num_returns
+
+    def options(self, num_returns: int) -> "Method":
+        return Method(self._process, self._name, num_returns)
+
+    def remote(self, *args: Any, **options: Any) -> Any:
+        earlier = self._process.calls[-1:]
+        call = Answer(lambda: self._process.run(self._name, args, options), earlier)
+        self._process.calls.append(call)
+        if self._num_returns == 1:
+            return call
+        return [Answer(lambda i=i: call.get()[i]) for i in range(self._num_returns)]
+
+
+class FakeProcess:
+    """A worker; calls to it are done in the order they were made."""
+
+    def __init__(self, kind: type, args: tuple[Any, ...]) -> None:
+        self.kind = kind
+        self.worker = kind(*copied(args))
+        self.is_dead = False
+        self.calls: list[Answer] = []
+        self.log: list[str] = []
+
+    def run(self, name: str, args: tuple[Any, ...], options: dict[str, Any]) -> Any:
+        if self.is_dead:
+            raise Died(f"{self.kind.__name__} is gone")
+        given = [arg.get() if isinstance(arg, Answer) else copied(arg) for arg in args]
+        self.log.append(name)
+        return getattr(self.worker, name)(*given, **copied(options))
+
+    def __getattr__(self, name: str) -> Method:
+        return Method(self, name)
+
+
+class FakeCalls:
+    """`Calls`, with answers taken in the order of the calls unless `choose` says otherwise."""
+
+    def __init__(self) -> None:
+        self.processes: list[FakeProcess] = []
+        self.pending: dict[Answer, Callable[[Answer], None]] = {}
+        self.patient: set[Answer] = set()
+        self.choose: Callable[[list[Answer]], Answer] = lambda answers: answers[0]
+
+    def spawn(self, kind: type, *args: Any, **where: Any) -> FakeProcess:
+        self.processes.append(FakeProcess(kind, args))
+        return self.processes[-1]
+
+    def living(self, kind: type) -> list[FakeProcess]:
+        return [p for p in self.processes if p.kind is kind and not p.is_dead]
+
+    def expect(self, ref: Answer, act: Callable[[Answer], None], *, is_patient: bool = False):
+        self.pending[ref] = act
+        if is_patient:
+            self.patient.add(ref)
+
+    @property
+    def num_under_way(self) -> int:
+        return len(self.pending) - len(self.patient)
+
+    @property
+    def num_patient(self) -> int:
+        return len(self.patient)
+
+    def take_in(self) -> None:
+        if self.pending:
+            ref = self.choose(list(self.pending))
+            self.patient.discard(ref)
+            self.pending.pop(ref)(ref)
+
+    def settle(self, *, with_patient: bool = False) -> None:
+        while self.num_under_way or (with_patient and self.pending):
+            self.take_in()
+
+    def answer(self, ref: Answer) -> Any:
+        return ref.get()
+
+    def answers(self, refs: list[Answer]) -> list[Any]:
+        return [ref.get() for ref in refs]
+
+    def end(self, process: FakeProcess | None) -> None:
+        if process is not None:
+            process.is_dead = True
+
+
+class Play:
+    """A cluster on this stage, and what it says."""
+
+    def __init__(self, config: Config, folder: Path) -> None:
+        spec = check_env(config.env)
+        layout = make_layout(spec, make_networks(config, spec))
+        self.calls, self.journal, self.said = FakeCalls(), Notes(), []
+        self.cluster = Cluster(
+            config, spec, layout, CPU, self.calls, folder, self.journal, self.said.append
+        )
+
+    def run(self, until: Callable[[Cluster], bool] = lambda cluster: cluster.is_finished) -> None:
+        """What `train` does, until something holds."""
+        self.cluster.start()
+        while not until(self.cluster):
+            self.cluster.call_all_who_may()
+            self.calls.take_in()

@@ -1,0 +1,163 @@
+"""The same on Ray itself: real processes, really killed."""
+
+import os
+import signal
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import ray
+
+from agent57.config import ConfigError
+from agent57.envs.spec import EnvironmentFault
+from agent57.presets import make_config
+from agent57.runtime import run
+from agent57.runtime.cluster.calls import Calls, check_resources
+from agent57.runtime.cluster.conductor import Cluster
+from agent57.runtime.cluster.tally import Died
+from agent57.runtime.cluster.workers import ActorWorker, arrays_of
+from agent57.runtime.session import Session
+from tests.runtime.cluster.test_conductor import CONFIG, cluster_config
+from tests.runtime.cluster.test_workers import CONFIG as PLAYED
+from tests.runtime.cluster.test_workers import LAYOUT, WEIGHTS, play_inline
+from tests.runtime.runs import lines, resume, train
+from tests.small import changed
+
+pytestmark = pytest.mark.usefixtures("on_ray")
+
+
+def pid_of(process: Any) -> int:
+    """The process id of a worker."""
+    return ray.get(process.__ray_call__.remote(lambda worker: os.getpid()))
+
+
+def kill(process: Any) -> None:
+    os.kill(pid_of(process), signal.SIGKILL)
+
+
+def when(steps: dict[int, Callable[[Cluster], None]], patch: pytest.MonkeyPatch) -> None:
+    """Let things happen to a run when it has come so far."""
+
+    class Eventful(Session):
+        def tick(self, parts: Any) -> None:
+            super().tick(parts)
+            for step in [step for step in steps if parts.tally.steps >= step]:
+                steps.pop(step)(parts)
+
+    patch.setattr(run, "Session", Eventful)
+
+
+def test_blocks_that_came_over_ray_are_those_of_inline_byte_for_byte() -> None:
+    calls = Calls()
+    one = changed(PLAYED, cluster={"actors": 1})
+    actor = calls.spawn(ActorWorker, one, 0, LAYOUT, cpus=1, anywhere=True)
+    calls.answer(actor.start.remote(None, None))
+    weights = ray.put(arrays_of(WEIGHTS))
+    sent = []
+    for _ in range(3):
+        blocks, report = actor.play.options(num_returns=2).remote(weights, 7)
+        assert calls.answer(report).steps == 40
+        sent += calls.answer(blocks)
+    assert [b.to_bytes() for b in sent] == [b.to_bytes() for b in play_inline(30)]
+    kill(actor)
+    with pytest.raises(Died):
+        calls.answer(actor.play.remote(weights, 7))
+    assert len(calls.answer(blocks)) > 0  # what it sent outlives it
+
+
+def test_a_run_outlives_each_of_its_processes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    config = cluster_config(
+        run={"frames": 1200, "log_frames": 100, "checkpoint_seconds": 1.0},
+        cluster={"actors": 2, "shards": 2},
+    )
+    when(
+        {
+            200: lambda parts: kill(parts.acting.actors[1].process),
+            400: lambda parts: kill(parts.acting.processes()[-1]),
+            600: lambda parts: kill(parts.storage.processes()[0]),
+            800: lambda parts: kill(parts.learning.processes()[0]),
+        },
+        monkeypatch,
+    )
+    said = train(config, tmp_path / "run")
+    metrics = lines(tmp_path / "run", "metrics.jsonl")
+    last = metrics[-1]
+    assert last["cluster/actor_restarts"] == 1
+    assert last["cluster/evaluator_restarts"] == 1
+    assert last["cluster/shard_restarts"] == 1
+    assert last["cluster/learner_restarts"] == 1
+    assert "replay shard 0 died and is back as of the last checkpoint" in said
+    assert "the learner died and is back as of the last checkpoint" in said
+    assert last["frames"] == 1200
+    assert last["cluster/samples_per_insert"] == pytest.approx(4.0, rel=0.1)
+    assert {"cluster/frames_per_second/1", "cluster/weights_age/1"} <= last.keys()
+    lanes = {e["lane"] for e in lines(tmp_path / "run", "episodes.jsonl")}
+    assert lanes == set(range(config.actor.lanes))
+
+    # And it goes on where it was: nothing is counted twice.
+    assert "finished after 1,600 frames" in resume(tmp_path / "run", 1600)
+    frames = [row["frames"] for row in lines(tmp_path / "run", "metrics.jsonl")]
+    assert frames == sorted(set(frames))
+    assert frames[-1] == 1600
+
+
+def test_faults_end_a_run_with_the_line_they_have_inline(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def spoil(parts: Cluster) -> None:
+        def fill(worker: Any) -> None:
+            for parameter in worker._learner.networks.value.parameters():
+                parameter.data.fill_(np.nan)
+
+        ray.get(parts.learning.processes()[0].__ray_call__.remote(fill))
+
+    when({150: spoil}, monkeypatch)
+    with pytest.raises(run.RunFailed, match=r"is not finite at update .*nonfinite_update\.pt"):
+        train(CONFIG, tmp_path / "run")
+    assert (tmp_path / "run" / "nonfinite_update.pt").is_file()
+
+
+def test_what_an_environment_raises_is_said_as_it_is(tmp_path: Path) -> None:
+    calls = Calls()
+
+    class Broken:
+        def start(self) -> None:
+            raise EnvironmentFault("lane 3 of walk: it broke")
+
+    with pytest.raises(EnvironmentFault, match="^lane 3 of walk: it broke$"):
+        calls.answer(calls.spawn(Broken).start.remote())
+
+
+def test_room_for_actors_is_looked_at() -> None:
+    assert check_resources(CONFIG, 0) is None
+    many = changed(CONFIG, cluster={"actors": 2, "actor_cpus": 500.0})
+    assert "room for 0 of 2 actors" in (check_resources(many, 0) or "")
+    with pytest.raises(ConfigError, match="the learners need 1 GPUs, Ray has 0"):
+        check_resources(CONFIG, 1)
+
+
+def test_two_learners_are_one(tmp_path: Path) -> None:
+    config = cluster_config(cluster={"learners": 2}, run={"frames": 300, "log_frames": 100})
+    train(config, tmp_path / "run")
+    assert lines(tmp_path / "run", "metrics.jsonl")[-1]["updates"] > 10
+
+
+def test_the_cue_is_remembered_on_a_cluster(tmp_path: Path) -> None:
+    # As in tests/learning/test_toys.py, with the same frames and the same aim.
+    config = changed(
+        make_config("agent57", "tiny"),
+        env={"name": "toy/cue"},
+        run={"frames": 10_000, "runtime": "cluster", "checkpoint_seconds": 1e6},
+    )
+    train(config, tmp_path / "run")
+    returns = [
+        e["return"]
+        for e in lines(tmp_path / "run", "episodes.jsonl")
+        if (e["source"], e["phase"]) == ("evaluator", "evaluate")
+    ]
+    assert abs(np.mean(returns[:10])) < 0.7  # it had to be learned
+    assert np.mean(returns[-15:]) >= 0.95

@@ -1,0 +1,385 @@
+"""Who is called when, what is counted and what is lost, without Ray: see `stage`."""
+
+import itertools
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+from agent57.config import Config
+from agent57.learner import NonFiniteUpdate
+from agent57.records.checkpoint import CheckpointStore
+from agent57.runtime.cluster.acting import MAX_FAILURES
+from agent57.runtime.cluster.learning import UPDATES_AHEAD
+from agent57.runtime.cluster.tally import PartLost
+from agent57.runtime.cluster.workers import (
+    ActorWorker,
+    EvaluatorWorker,
+    LearnerWorker,
+    ShardWorker,
+)
+from tests.runtime.cluster.stage import Play
+from tests.small import changed, same_tree, small_config
+
+
+def cluster_config(**sections: dict[str, Any]) -> Config:
+    """Two actors of two lanes on a toy."""
+    config = small_config(
+        env={"name": "toy/cue"},
+        actor={"lanes": 4, "pull_period": 6},
+        cluster={"actors": 2},
+        run={"runtime": "cluster", "frames": 600, "threads": 1},
+    )
+    return changed(config, **sections)
+
+
+CONFIG = cluster_config()
+SHARDED = cluster_config(cluster={"actors": 4, "shards": 2}, actor={"lanes": 8})
+
+
+def save(play: Play, folder: Path, store: CheckpointStore | None = None) -> CheckpointStore:
+    """A checkpoint, as `Saver` writes it."""
+    store = store or CheckpointStore(folder, keep=2)
+    parts = play.cluster.state_dict()
+    state = {"counters": play.cluster.counters(), "parts": parts}
+    store.save(state, play.cluster.blocks(store.next_block), play.cluster.oldest_block)
+    assert store.wait() is None
+    return store
+
+
+def load(config: Config, folder: Path) -> Play:
+    """A new cluster that goes on from the last checkpoint."""
+    checkpoint = CheckpointStore(folder, keep=2).load()
+    assert checkpoint is not None
+    play = Play(config, folder)
+    play.cluster.load_state_dict(checkpoint.state["parts"], checkpoint.blocks, 0)
+    return play
+
+
+def held(play: Play) -> int:
+    """Transitions in the shards."""
+    shards = play.calls.living(ShardWorker)
+    return sum(shard.worker.summary()["replay/transitions"] for shard in shards)
+
+
+def waiting(play: Play) -> int:
+    return sum(actor.waiting for actor in play.cluster.acting.actors)
+
+
+@pytest.mark.parametrize("config", [CONFIG, SHARDED])
+def test_every_step_is_in_the_replay_or_about_to_be(config: Config, tmp_path: Path) -> None:
+    play = Play(config, tmp_path)
+    play.run()
+    tally = play.cluster.tally
+    assert config.run.frames <= tally.steps < config.run.frames + 6 * config.lanes_per_actor
+    assert held(play) + waiting(play) == tally.steps
+    assert tally.lost_transitions == 0
+    assert len(play.calls.living(ShardWorker)) == config.cluster.shards
+    assert {e.lane for e in play.journal.episodes if e.source == "actor"} == set(
+        range(config.actor.lanes)
+    )
+
+
+@pytest.mark.parametrize(("samples_per_insert", "seed"), [(1.0, 0), (4.0, 1)])
+def test_samples_per_insert_holds_whoever_is_fast(
+    samples_per_insert: float, seed: int, tmp_path: Path
+) -> None:
+    # Answers come in any order, as if any part could be slow.
+    spi = {"samples_per_insert": samples_per_insert}
+    play = Play(cluster_config(replay=spi, run={"frames": 1600}), tmp_path)
+    rng = np.random.default_rng(seed)
+    bias = rng.random(1000)
+    play.calls.choose = lambda answers: answers[int(bias[len(answers)] * len(answers))]
+    play.run()
+    tally = play.cluster.tally
+    sampled = tally.updates * CONFIG.learner.batch
+    inserted = tally.windows - CONFIG.replay.min_windows
+    assert sampled / inserted == pytest.approx(samples_per_insert, rel=0.05)
+    assert play.cluster.live()["cluster/samples_per_insert"] == sampled / inserted
+
+
+@pytest.mark.parametrize("slow", [ActorWorker, ShardWorker, LearnerWorker, EvaluatorWorker])
+def test_queues_are_bounded_whoever_is_slow(slow: type, tmp_path: Path) -> None:
+    play = Play(CONFIG, tmp_path)
+    longest: dict[str, int] = {}
+
+    def is_slow(answer: Any) -> bool:
+        return any(answer in p.calls for p in play.calls.living(slow))
+
+    def patient(answers: list[Any]) -> Any:
+        quick = [answer for answer in answers if not is_slow(answer)]
+        return (quick or answers)[0]
+
+    def until(cluster: Any) -> bool:
+        for name, value in cluster.live().items():
+            longest[name] = max(longest.get(name, 0), value)
+        longest["calls"] = max(longest.get("calls", 0), play.calls.num_under_way)
+        return cluster.is_finished
+
+    play.calls.choose = patient
+    play.run(until)
+    assert longest["cluster/updates_under_way"] <= UPDATES_AHEAD
+    assert longest["cluster/adds_under_way"] <= 2 * CONFIG.cluster.actors
+    assert longest["calls"] <= 20
+    assert play.cluster.tally.steps >= CONFIG.run.frames
+
+
+def test_batches_are_drawn_before_the_learner_needs_them(tmp_path: Path) -> None:
+    play = Play(cluster_config(replay={"samples_per_insert": 8.0}), tmp_path)
+    seen = []
+
+    def until(cluster: Any) -> bool:
+        if cluster.tally.updates > 5 and cluster.acting.num_frames < 400:
+            seen.append(cluster.learning.num_under_way)
+        return cluster.is_finished
+
+    play.run(until)
+    assert min(seen[5:]) >= UPDATES_AHEAD - 1  # one may have come back a moment ago
+
+
+def test_weights_are_published_once_per_version_and_only_when_wanted(tmp_path: Path) -> None:
+    play = Play(CONFIG, tmp_path)
+    play.run()
+    (learner,) = play.calls.living(LearnerWorker)
+    assert 1 < learner.log.count("weights") <= 1 + learner.log.count("update")
+    num_calls = sum(p.log.count("play") for p in play.calls.living(ActorWorker))
+    assert learner.log.count("weights") <= 1 + num_calls
+    versions = [actor.version for actor in play.cluster.acting.actors]
+    assert min(versions) > 0
+
+
+def test_shards_together_are_drawn_from_like_one_replay_by_law(tmp_path: Path) -> None:
+    # The share of a shard is that of its weight; probabilities over all shards add up to one.
+    play = Play(SHARDED, tmp_path)
+    play.run(lambda cluster: cluster.tally.windows > 60)
+    play.calls.settle()
+    storage = play.cluster.storage
+    shards = play.calls.living(ShardWorker)
+    weights = np.array([shard.worker.add([]).weight for shard in shards])
+    counts, totals = np.zeros(2), np.zeros(2)
+    for _ in range(150):
+        for part in storage.draw(4, lambda: None, lambda: None):
+            arrays = part.arrays.get()
+            counts[part.shard.index] += len(arrays["key"])
+            totals[part.shard.index] += (1 / arrays["probability"]).sum()
+        play.calls.settle()
+    np.testing.assert_allclose(counts / counts.sum(), weights / weights.sum(), atol=0.05)
+    # E[1 / p] over draws is the number of windows there are.
+    windows = sum(shard.worker.summary()["replay/windows"] for shard in shards)
+    assert totals.sum() / counts.sum() == pytest.approx(windows, rel=0.1)
+
+
+def test_an_actor_that_dies_is_replaced_and_counted(tmp_path: Path) -> None:
+    play = Play(CONFIG, tmp_path)
+    play.run(lambda cluster: cluster.tally.steps >= 300)
+    victim = play.calls.living(ActorWorker)[0]
+    actor = play.cluster.acting.actors[victim.worker._index]
+    before, lost = dict(actor.lasting), actor.waiting
+    victim.is_dead = True
+    play.run()
+    tally = play.cluster.tally
+    assert tally.actor_restarts == 1
+    assert tally.lost_transitions == lost
+    assert held(play) + waiting(play) + lost == tally.steps
+    assert len(play.calls.living(ActorWorker)) == 2
+    # Its successor reads on where it was, and its bandits know what they knew.
+    assert actor.lasting["num_steps"] > before["num_steps"]
+    selected = [c["num_selected"] for c in before["controllers"]]
+    later = [c["num_selected"] for c in actor.lasting["controllers"]]
+    assert all(b > a for a, b in zip(selected, later, strict=True))
+
+
+def test_an_actor_that_dies_again_and_again_ends_the_run(tmp_path: Path) -> None:
+    play = Play(CONFIG, tmp_path)
+    play.run(lambda cluster: cluster.tally.steps >= 100)
+
+    def kill(cluster: Any) -> bool:
+        for process in play.calls.living(ActorWorker):
+            process.is_dead = process.worker._index == 1
+        return cluster.is_finished
+
+    with pytest.raises(PartLost, match=f"actor 1 died {MAX_FAILURES} times in a row"):
+        play.run(kill)
+
+
+def test_an_evaluator_that_dies_goes_on_with_its_bandit(tmp_path: Path) -> None:
+    play = Play(cluster_config(run={"frames": 1600}), tmp_path)
+    play.run(lambda cluster: cluster.tally.steps >= 800)
+    before = play.cluster.acting.summary()["evaluator/return"]
+    num_before = sum(e.source == "evaluator" for e in play.journal.episodes)
+    (victim,) = play.calls.living(EvaluatorWorker)
+    victim.is_dead = True
+    play.run(lambda cluster: cluster.tally.evaluator_restarts == 1)
+    play.calls.settle()
+    assert play.cluster.acting.summary()["evaluator/return"] == before
+    play.run()
+    phases = [e.phase for e in play.journal.episodes if e.source == "evaluator"]
+    assert len(phases) > num_before
+    assert phases == list(itertools.islice(itertools.cycle(["train"] * 5 + ["evaluate"] * 5),
+                                           len(phases)))  # fmt: skip
+
+
+def test_a_shard_that_dies_is_back_as_of_the_last_checkpoint(tmp_path: Path) -> None:
+    play = Play(SHARDED, tmp_path)
+    play.run(lambda cluster: cluster.tally.steps >= 300)
+    save(play, tmp_path)
+    kept = play.calls.living(ShardWorker)[1].worker.summary()["replay/transitions"]
+    play.run(lambda cluster: cluster.tally.steps >= 500)
+    play.calls.settle()
+    victim = play.calls.living(ShardWorker)[1]
+    lost = victim.worker.summary()["replay/transitions"] - kept
+    victim.is_dead = True
+    play.run()
+    tally = play.cluster.tally
+    assert lost > 0
+    assert (tally.shard_restarts, tally.lost_transitions) == (1, lost)
+    assert held(play) + waiting(play) + lost == tally.steps
+    assert play.said == [
+        f"replay shard 1 died and is back as of the last checkpoint: {lost} transitions are lost"
+    ]
+    for shard in play.calls.living(ShardWorker):
+        shard.worker._replay.check_valid()
+
+
+def test_nothing_is_lost_if_a_shard_dies_with_blocks_on_their_way(tmp_path: Path) -> None:
+    play = Play(CONFIG, tmp_path)
+    play.run(lambda cluster: cluster.tally.steps >= 300)
+    save(play, tmp_path)
+    play.run(lambda cluster: cluster.live()["cluster/adds_under_way"] > 0)
+    assert play.cluster.storage.windows_on_the_way >= 0
+    play.calls.living(ShardWorker)[0].is_dead = True
+    play.run()
+    tally = play.cluster.tally
+    assert held(play) + waiting(play) + tally.lost_transitions == tally.steps
+    assert play.cluster.storage.windows_on_the_way == 0
+
+
+def test_blocks_that_went_with_a_node_are_counted_as_lost(tmp_path: Path) -> None:
+    play = Play(CONFIG, tmp_path)
+    play.run(lambda cluster: cluster.tally.steps >= 300)
+    play.run(lambda cluster: cluster.live()["cluster/adds_under_way"] > 0)
+    shard = play.calls.living(ShardWorker)[0]
+    add = next(call for call in shard.calls if not call.is_done and call in play.calls.pending)
+    add.is_lost = True
+    for process in play.calls.living(ActorWorker):  # of that node
+        process.is_dead = True
+    play.run()
+    tally = play.cluster.tally
+    assert tally.actor_restarts == 2
+    assert tally.lost_transitions > 0
+    assert held(play) + waiting(play) + tally.lost_transitions == tally.steps
+
+
+@pytest.mark.parametrize("num_learners", [1])
+def test_a_learner_that_dies_is_back_as_of_the_last_checkpoint(
+    num_learners: int, tmp_path: Path
+) -> None:
+    play = Play(cluster_config(cluster={"learners": num_learners}), tmp_path)
+    play.run(lambda cluster: cluster.tally.updates >= 10)
+    save(play, tmp_path)
+    saved = play.cluster.tally.updates
+    play.run(lambda cluster: cluster.tally.updates >= saved + 7)
+    version = play.cluster.learning.published.version
+    play.calls.living(LearnerWorker)[0].is_dead = True
+    play.run(lambda cluster: cluster.tally.learner_restarts == 1)
+    tally = play.cluster.tally
+    assert tally.updates == saved
+    assert tally.lost_updates >= 7
+    assert play.cluster.learning.published.version >= version  # or old weights would seem newest
+    play.run()
+    assert "the learner died" in play.said[0]
+    worker = play.calls.living(LearnerWorker)[0].worker
+    assert worker.weights()[1] == tally.updates
+    inserted = tally.windows - CONFIG.replay.min_windows
+    ratio = tally.updates * CONFIG.learner.batch / inserted
+    assert ratio == pytest.approx(CONFIG.replay.samples_per_insert, rel=0.05)
+
+
+@pytest.mark.parametrize("kind", [ShardWorker, LearnerWorker])
+def test_without_a_checkpoint_the_run_says_why_it_ends(kind: type, tmp_path: Path) -> None:
+    play = Play(CONFIG, tmp_path)
+    play.run(lambda cluster: cluster.tally.updates >= 3)
+    play.calls.living(kind)[0].is_dead = True
+    with pytest.raises(PartLost, match="died and there is no checkpoint to bring it back from"):
+        play.run()
+
+
+def test_what_a_part_raises_ends_the_run(tmp_path: Path) -> None:
+    play = Play(CONFIG, tmp_path)
+    play.run(lambda cluster: cluster.tally.updates >= 3)
+    worker = play.calls.living(LearnerWorker)[0].worker
+    with torch.no_grad():
+        next(worker._learner.networks.parameters()).fill_(float("nan"))
+    with pytest.raises(NonFiniteUpdate) as caught:
+        play.run()
+    assert len(caught.value.batch.key) == CONFIG.learner.batch
+
+
+@pytest.mark.parametrize("config", [CONFIG, SHARDED])
+def test_a_run_that_is_loaded_goes_on_as_the_one_that_was_saved(
+    config: Config, tmp_path: Path
+) -> None:
+    play = Play(config, tmp_path)
+    play.run(lambda cluster: cluster.tally.steps >= 300)
+    save(play, tmp_path)
+    other = load(config, tmp_path)
+    assert same_tree(play.cluster.state_dict(), other.cluster.state_dict())
+    assert asdict(play.cluster.tally) == asdict(other.cluster.tally)
+    play.run()
+    other.run()
+    assert asdict(play.cluster.tally) == asdict(other.cluster.tally)
+    assert same_tree(play.cluster.state_dict(), other.cluster.state_dict())
+
+
+def test_later_checkpoints_write_only_what_is_new(tmp_path: Path) -> None:
+    play = Play(SHARDED, tmp_path)
+    play.run(lambda cluster: cluster.tally.steps >= 300)
+    store = save(play, tmp_path)
+    first = {path.name: path.read_bytes() for path in tmp_path.glob("*.blocks")}
+    for shard in play.calls.living(ShardWorker):
+        shard.log.clear()
+    play.run()
+    save(play, tmp_path, store)
+    assert len(first) == 1
+    files = {path.name for path in tmp_path.glob("*.blocks")}
+    assert len(files) == 2
+    assert set(first) < files
+    other = load(SHARDED, tmp_path)
+    assert held(other) == held(play)
+    assert dict(other.cluster.blocks(0)).keys() == dict(play.cluster.blocks(0)).keys()
+
+
+def test_a_replay_that_overflows_is_saved_and_loaded(tmp_path: Path) -> None:
+    config = changed(SHARDED, replay={"capacity": 200})
+    play = Play(config, tmp_path)
+    store = None
+    for steps in (200, 400, 600):
+        play.run(lambda cluster, steps=steps: cluster.tally.steps >= steps)
+        store = save(play, tmp_path, store)
+    other = load(config, tmp_path)
+    assert held(other) == held(play) <= 200
+    assert play.cluster.oldest_block > 0
+    other.run()
+
+
+def test_an_actor_without_a_place_does_not_hold_the_others_up(tmp_path: Path) -> None:
+    play = Play(CONFIG, tmp_path)
+    play.run(lambda cluster: cluster.tally.steps >= 300)
+
+    def others(answers: list[Any]) -> Any:
+        return next((a for a in answers if a not in play.calls.patient), answers[0])
+
+    victim = play.calls.living(ActorWorker)[0]
+    index = victim.worker._index
+    victim.is_dead = True
+    play.calls.choose = others
+    play.run(lambda cluster: cluster.tally.steps >= 500)
+    assert play.cluster.live()["cluster/actors_without_place"] == 1
+    save(play, tmp_path)
+    other = load(CONFIG, tmp_path)
+    assert other.cluster.acting.actors[index].lasting is not None
+    other.run()
+    assert other.cluster.tally.steps >= CONFIG.run.frames

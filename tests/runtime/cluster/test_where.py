@@ -1,0 +1,74 @@
+"""Which Ray is joined, and that one of our own stays on loopback."""
+
+import importlib.util
+import socket
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from agent57.config import Config, ConfigError
+from agent57.runtime.cluster import where
+from tests.small import changed
+
+CONFIG = changed(Config(), run={"runtime": "cluster"})
+LOOPBACK_ONLY = "RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER"
+
+
+@pytest.fixture(autouse=True)
+def nowhere(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv(LOOPBACK_ONLY, "unset")
+    monkeypatch.setenv("RAY_USAGE_STATS_ENABLED", "0")
+    monkeypatch.delenv("RAY_ADDRESS", raising=False)
+    monkeypatch.setattr(where, "STARTED_HERE", tmp_path / "ray_current_cluster")
+
+
+@pytest.fixture
+def listening() -> Iterator[str]:
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        yield f"127.0.0.1:{server.getsockname()[1]}"
+
+
+def at(address: str) -> Config:
+    return changed(CONFIG, cluster={"ray_address": address})
+
+
+def test_without_ray_the_way_to_get_it_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
+    with pytest.raises(ConfigError, match=r"pip install 'agent57\[cluster\]'"):
+        where.prepare(CONFIG)
+
+
+def test_one_of_our_own_may_not_leave_loopback() -> None:
+    assert where.prepare(CONFIG) == ""
+    assert where.os.environ[LOOPBACK_ONLY] == "0"
+
+
+def test_one_that_runs_here_is_joined(listening: str) -> None:
+    where.STARTED_HERE.write_text(f"{listening}\n")
+    assert where.prepare(CONFIG) == listening
+    assert where.os.environ[LOOPBACK_ONLY] == "unset"
+
+
+def test_one_that_ran_here_once_is_not() -> None:
+    where.STARTED_HERE.write_text("127.0.0.1:9\n")
+    assert where.prepare(CONFIG) == ""
+
+
+def test_an_address_is_joined_by_option_or_environment(
+    listening: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert where.prepare(at(listening)) == listening
+    monkeypatch.setenv("RAY_ADDRESS", listening)
+    assert where.prepare(CONFIG) == listening
+
+
+@pytest.mark.parametrize("address", ["127.0.0.1:9", "nonsense", "127.0.0.1:99999999"])
+def test_an_address_where_nobody_is_is_one_line(address: str) -> None:
+    with pytest.raises(ConfigError, match="nothing answers there"):
+        where.prepare(at(address))
+
+
+def test_a_client_address_is_one_line() -> None:
+    with pytest.raises(ConfigError, match="run the command on a node of the cluster"):
+        where.prepare(at("ray://head:10001"))
