@@ -358,7 +358,7 @@ def test_a_checkpoint_is_really_written(tmp_path: Path) -> None:
     torch.save(parts.state_dict(), tmp_path / "state.pt")
     state = torch.load(tmp_path / "state.pt", weights_only=True)
     other = inline.build(config, CPU)
-    assert other.load_state_dict(state, iter(())) == 0
+    assert other.load_state_dict(state, iter(()), 0) == 0
     assert other.actor.num_steps == 10
 
 

@@ -121,7 +121,7 @@ def test_continues_in_mid_run_from_its_state(finished: tuple[inline.Parts, Notes
     state = parts.state_dict()
     blocks = [(key, block.to_bytes()) for key, block in parts.replay.blocks()]
     resumed, second = inline.build(CONFIG, CPU), Notes()
-    assert resumed.load_state_dict(state, iter(blocks)) == 0
+    assert resumed.load_state_dict(state, iter(blocks), 0) == 0
     inline.train(CONFIG, resumed, second, Sitting())  # type: ignore[arg-type]
     assert first.episodes + second.episodes == notes.episodes
     assert first.scalars + second.scalars == notes.scalars
