@@ -239,9 +239,9 @@ class Acting:
         }
 
     def _whole(self, actor: Player) -> State | None:
-        """The state of an actor, or None if it has just died: the next call will find that out."""
+        """The state of an actor; None if it has not played yet, or has just died."""
         try:
-            state: State = self._calls.answer(actor.process.state_dict.remote())
+            state: State | None = self._calls.answer(actor.process.state_dict.remote())
         except UNANSWERED:
             return None
         return state

@@ -107,6 +107,7 @@ class ActorWorker:
         self._index = index
         self._layout = layout
         self._published: tuple[Weights, int] = ({}, -1)
+        self._is_in_play = False
 
     def start(self, state: State | None, lasting: State | None) -> int:
         """Begin anew, go on from `state`, or take over with new episodes from `lasting`.
@@ -121,6 +122,7 @@ class ActorWorker:
             self._config, env, self._layout, lambda: self._published, device, self._index * lanes
         )
         if state is not None:
+            self._is_in_play = True
             return int(self._actor.load_state_dict(state).sum())
         if lasting is not None:
             self._actor.load_lasting_state(lasting)
@@ -132,6 +134,7 @@ class ActorWorker:
         Always whole periods, so a call begins where `Actor` pulls.
         """
         self._published = tensors_of(weights), version
+        self._is_in_play = True
         actor, before = self._actor, self._actor.num_transitions
         blocks: list[Block] = []
         episodes: list[Episode] = []
@@ -153,9 +156,9 @@ class ActorWorker:
             lasting=actor.lasting_state(),
         )
 
-    def state_dict(self) -> State:
-        """Everything needed to go on in mid-episode."""
-        return self._actor.state_dict()
+    def state_dict(self) -> State | None:
+        """Everything needed to go on in mid-episode; None before there are episodes."""
+        return self._actor.state_dict() if self._is_in_play else None
 
 
 class EvaluatorWorker:
@@ -164,6 +167,7 @@ class EvaluatorWorker:
     def __init__(self, config: Config) -> None:
         self._config = config
         self._published: tuple[Weights, int] = ({}, -1)
+        self._is_in_play = False
 
     def start(self, state: State | None, lasting: State | None, weights: Arrays) -> int:
         """Begin anew, go on from `state`, or take over with new episodes from `lasting`."""
@@ -173,6 +177,7 @@ class EvaluatorWorker:
         cpu = torch.device("cpu")
         self._evaluator = Evaluator(self._config, env, lambda: self._published, cpu)
         if state is not None:
+            self._is_in_play = True
             return int(self._evaluator.load_state_dict(state).sum())
         if lasting is not None:
             self._evaluator.load_lasting_state(lasting)
@@ -181,6 +186,7 @@ class EvaluatorWorker:
     def play(self, weights: Arrays, version: int, frames: int) -> Journey:
         """Play a while; these weights are there for the phase that begins. `frames`: so far."""
         self._published = tensors_of(weights), version
+        self._is_in_play = True
         num_steps = self._config.actor.pull_period
         episodes: list[Episode] = []
         for _ in range(num_steps):
@@ -197,9 +203,9 @@ class EvaluatorWorker:
             lasting=self._evaluator.lasting_state(),
         )
 
-    def state_dict(self) -> State:
-        """Everything needed to go on in mid-episode."""
-        return self._evaluator.state_dict()
+    def state_dict(self) -> State | None:
+        """Everything needed to go on in mid-episode; None before there are episodes."""
+        return self._evaluator.state_dict() if self._is_in_play else None
 
 
 class ShardWorker:

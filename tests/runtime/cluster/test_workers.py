@@ -13,6 +13,7 @@ from agent57.player import make_networks
 from agent57.replay.block import Block
 from agent57.runtime.cluster.workers import (
     ActorWorker,
+    EvaluatorWorker,
     Journey,
     LearnerWorker,
     Means,
@@ -83,10 +84,10 @@ def test_two_actors_send_the_blocks_of_inline_lane_by_lane() -> None:
         assert (block.steps["action"] == same.steps["action"]).all()
         np.testing.assert_array_equal(block.steps["extrinsic"], same.steps["extrinsic"])
         for name in ("intrinsic", "action_prob"):
-            np.testing.assert_allclose(block.steps[name], same.steps[name], rtol=1e-4)
-        assert block.priority == pytest.approx(same.priority, rel=1e-3)
+            np.testing.assert_allclose(block.steps[name], same.steps[name], rtol=1e-5)
+        assert block.priority == pytest.approx(same.priority, abs=1e-5)
         if block.state is not None:
-            np.testing.assert_allclose(block.state, same.state, atol=1e-5)
+            np.testing.assert_allclose(block.state, same.state, atol=1e-6)
 
 
 def test_a_journey_tells_what_was_played() -> None:
@@ -112,6 +113,18 @@ def test_a_successor_begins_new_episodes_where_the_streams_were_left() -> None:
     assert (told.lasting["player"]["num_begun"] > begun).all()  # no episode is played twice
     moments = told.lasting["player"]["curiosity"]["moments"]
     assert (moments["count"] == 20).all()
+
+
+def test_before_the_first_step_there_is_no_episode_to_save() -> None:
+    actor, evaluator = ActorWorker(CONFIG, 0, LAYOUT), EvaluatorWorker(CONFIG)
+    actor.start(None, None)
+    evaluator.start(None, None, arrays_of(WEIGHTS))
+    assert actor.state_dict() is None
+    assert evaluator.state_dict() is None
+    actor.play(arrays_of(WEIGHTS), 7)
+    evaluator.play(arrays_of(WEIGHTS), 7, 0)
+    assert actor.state_dict() is not None
+    assert evaluator.state_dict() is not None
 
 
 def test_parts_of_a_batch_are_joined_window_by_window() -> None:
