@@ -137,6 +137,12 @@ def cluster_panel(live: dict[str, float]) -> RenderableType:
     for _ in range(3):
         table.add_column(style="dim")
         table.add_column(justify="right")
+    if live.get("cluster/actors_held_back"):
+        limiter = "actors wait for the learner"
+    elif live.get("cluster/updates_under_way"):
+        limiter = "nobody waits"
+    else:
+        limiter = "the learner waits for windows"
     names = ("actor", "evaluator", "shard", "learner")
     restarts = " / ".join(shown(f"{name}_restarts") for name in names)
     rows = [
@@ -164,4 +170,4 @@ def cluster_panel(live: dict[str, float]) -> RenderableType:
     ]
     if len(actors) > ACTORS_SHOWN:
         lines.append(f"and {len(actors) - ACTORS_SHOWN} more, all in metrics.jsonl")
-    return Panel(Group(table, *lines), title="cluster", title_align="left")
+    return Panel(Group(table, *lines), title=f"cluster: {limiter}", title_align="left")

@@ -144,7 +144,12 @@ class Block:
 
     def __reduce__(self) -> tuple[Callable[[bytes], "Block"], tuple[bytes]]:
         """Pickle as the message: smaller, and the shared step dtype stays shared."""
-        return Block.from_bytes, (self.to_bytes(),)
+        return _read, (self.to_bytes(),)
+
+
+def _read(message: bytes) -> Block:
+    """A plain function, because not everything that pickles can name a method of a class."""
+    return Block.from_bytes(message)
 
 
 _ARRAY_BYTES = sys.getsizeof(np.empty((0, 0, 0)))

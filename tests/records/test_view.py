@@ -73,3 +73,25 @@ def test_without_a_terminal_each_record_is_one_line() -> None:
 
 def test_without_a_terminal_nothing_is_shown_before_the_first_record() -> None:
     assert show({}, is_terminal=False) == ""
+
+
+def test_a_cluster_has_a_panel_of_its_own() -> None:
+    live = {
+        "cluster/actors_playing": 9,
+        "cluster/actors_held_back": 1,
+        "cluster/samples_per_insert": 1.5378,
+        "cluster/lost_transitions": 4321,
+        "cluster/actor_restarts": 7,
+        **{f"cluster/frames_per_second/{k}": 1000.0 + k for k in range(10)},
+        **{f"cluster/weights_age/{k}": 20 + k for k in range(10)},
+    }
+    output = io.StringIO()
+    console = Console(file=output, force_terminal=True, width=120)
+    with TerminalView(CONFIG, console, "agent57 on pong") as view:
+        view.show(COUNTERS, LATEST, 100.0, live)
+    text = re.sub(r"\x1b\[[?\d;]*[A-Za-z]", "", output.getvalue())
+    for word in (
+        "250,000 / 1,000,000", "actors wait for the learner", "actors playing", "1.538", "4,321",
+        "7 / - / - / -", "3: 1,003 frames/s, weights 23 old", "and 2 more",
+    ):  # fmt: skip
+        assert word in text, word

@@ -164,3 +164,29 @@ def test_corruption_is_noticed():
         store.check_valid([1])
     with pytest.raises(AssertionError, match="first block"):
         store.check_valid([99])
+
+
+@pytest.mark.parametrize("sequence", [SINGLE, PAIR, TRIPLE])
+def test_after_a_gap_windows_begin_anew_where_that_is_allowed(sequence):
+    store = BlockStore(sequence, 1000)
+    add_episode(store, 1, 0, 2)  # of another lane
+    store.add(make_block(0, 0, 0))
+    with pytest.raises(ValueError, match="came after block 0"):
+        store.add(make_block(0, 0, 2))
+    completed = [
+        store.add(make_block(0, 0, k, is_last=k == 6), allow_gap=True) for k in (2, 3, 4, 6)
+    ]
+    windows = [key for key in completed if key is not None]
+    for key in windows:
+        window = store.window(key)
+        assert len(window) == sequence.blocks
+        assert [b.index for b in window] == list(range(window[0].index, window[-1].index + 1))
+        assert window[0].index >= 2
+    assert len(windows) == {1: 4, 2: 2, 3: 1}[sequence.blocks]
+    store.check_valid(windows)
+
+
+def test_the_end_of_an_episode_alone_is_no_window():
+    store = BlockStore(PAIR, 1000)
+    assert store.add(make_block(0, 3, 5, 2, is_last=True), allow_gap=True) is None
+    assert add_episode(store, 0, 4, 2) == [None, 1]

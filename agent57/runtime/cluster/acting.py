@@ -83,6 +83,7 @@ class Acting:
         self._idle: deque[Player] = deque()
         self._evaluator = Player(0)
         self._is_evaluating = False
+        self._has_evaluated = False  # in the evaluator's present process
         self.num_playing = 0
         self._num_dropped = 0
 
@@ -175,6 +176,7 @@ class Acting:
         evaluator = self._evaluator
         evaluator.process = self._calls.spawn(EvaluatorWorker, self._config)
         weights = self._learning.published.ref
+        self._has_evaluated = state is not None
         ref = evaluator.process.start.remote(state, evaluator.lasting, weights)
         self._is_evaluating = True
         self._calls.expect(ref, partial(self._evaluator_started, evaluator.process))
@@ -198,8 +200,10 @@ class Acting:
     def evaluate(self) -> None:
         """Have the evaluator play, if it has not played more than each of the actors' lanes."""
         lane_steps = self._tally.steps / self._config.actor.lanes
-        if self._is_evaluating or self._tally.evaluator_steps > lane_steps:
-            return
+        if not self._is_evaluating and self._tally.evaluator_steps <= lane_steps:
+            self._evaluate()
+
+    def _evaluate(self) -> None:
         self._is_evaluating = True
         process, published = self._evaluator.process, self._learning.published
         ref = process.play.remote(published.ref, published.version, self.num_frames)
@@ -212,6 +216,7 @@ class Acting:
             self._replace_evaluator(process)
             return
         self._is_evaluating = False
+        self._has_evaluated = True
         self._evaluator.tell(journey)
         self._tally.evaluator_steps += journey.steps // self._config.evaluator.lanes
         for episode in journey.episodes:
@@ -222,6 +227,13 @@ class Acting:
     def summary(self) -> dict[str, float | None]:
         """What actors and evaluator last said of themselves."""
         return {**self._evaluator.summary, **pooled([actor.summary for actor in self.actors])}
+
+    def settle(self) -> None:
+        """Let all calls come back. Readers of a checkpoint want an evaluator that has played."""
+        self._calls.settle()
+        while not self._has_evaluated:
+            self._evaluate()
+            self._calls.settle()
 
     def state_dict(self) -> State:
         """Everything needed to go on in mid-episode, of actors that have a place to live."""

@@ -28,7 +28,7 @@ from agent57.runtime.cluster.acting import Acting
 from agent57.runtime.cluster.calls import Calls, check_resources, connected
 from agent57.runtime.cluster.learning import UPDATES_AHEAD, Learning
 from agent57.runtime.cluster.storage import Storage
-from agent57.runtime.cluster.tally import PartLost, Tally
+from agent57.runtime.cluster.tally import UNANSWERED, PartLost, Tally
 from agent57.runtime.cluster.workers import State
 from agent57.runtime.inline import make_layout
 from agent57.runtime.session import Session
@@ -170,13 +170,14 @@ class Cluster:
 
     def state_dict(self) -> State:
         """Everything needed to go on, but for the replay's blocks, once all calls are back."""
-        self.calls.settle()
-        return {
-            **self.acting.state_dict(),
-            "replay": self.storage.state_dict(),
-            "learner": self.learning.state_dict(),
-            "tally": asdict(self.tally),
-        }
+        with _saving():
+            self.acting.settle()
+            return {
+                **self.acting.state_dict(),
+                "replay": self.storage.state_dict(),
+                "learner": self.learning.state_dict(),
+                "tally": asdict(self.tally),
+            }
 
     def learner_state(self) -> State:
         """The learner alone."""
@@ -189,7 +190,8 @@ class Cluster:
 
     def blocks(self, first_id: int) -> list[tuple[int, Block]]:
         """The replay's blocks at that time and their ids, from `first_id` on."""
-        return self.storage.blocks(first_id)
+        with _saving():
+            return self.storage.blocks(first_id)
 
     def load_state_dict(
         self, state: State, blocks: Iterable[tuple[int, bytes]], first_block: int
@@ -198,9 +200,10 @@ class Cluster:
         self._is_started = True
         for name, total in state["tally"].items():
             setattr(self.tally, name, total)
-        self.storage.load_state_dict(state["replay"], blocks, first_block)
-        self.learning.start(state["learner"])
-        return self.acting.load_state_dict(state)
+        with _running():
+            self.storage.load_state_dict(state["replay"], blocks, first_block)
+            self.learning.start(state["learner"])
+            return self.acting.load_state_dict(state)
 
     def close(self) -> None:
         """End all processes."""
@@ -236,10 +239,29 @@ def build(
 
 def train(parts: Cluster, journal: Journal, session: Session) -> None:
     """Play and learn until the run has its frames or the session is told to stop."""
-    parts.start()
-    while not parts.is_finished and not session.is_stopping:
-        parts.call_all_who_may()
-        parts.calls.take_in()
-        if journal.is_due(parts.acting.num_frames):
-            journal.write(parts.counters(), parts.summary())
-        session.tick(parts)
+    with _running():
+        parts.start()
+        while not parts.is_finished and not session.is_stopping:
+            parts.call_all_who_may()
+            parts.calls.take_in()
+            if journal.is_due(parts.acting.num_frames):
+                journal.write(parts.counters(), parts.summary())
+            session.tick(parts)
+
+
+@contextmanager
+def _running() -> Iterator[None]:
+    """What cannot be brought back ends the run."""
+    try:
+        yield
+    except UNANSWERED as error:
+        raise PartLost(f"a process that the run cannot do without died: {error}") from error
+
+
+@contextmanager
+def _saving() -> Iterator[None]:
+    """A process that dies meanwhile costs this checkpoint; the next call to it brings it back."""
+    try:
+        yield
+    except UNANSWERED as error:
+        raise InterruptedError(f"a process died meanwhile: {error}") from error

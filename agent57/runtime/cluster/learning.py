@@ -44,6 +44,7 @@ class Learning:
     """All learners. `last_checkpoint` is asked for when they have to be brought back."""
 
     published: Published
+    _meeting: tempfile.TemporaryDirectory[str]  # where several learners find each other
 
     def __init__(
         self,
@@ -78,11 +79,9 @@ class Learning:
             self._calls.spawn(LearnerWorker, *arguments, gpus=gpus)
             for _ in range(self._config.cluster.learners)
         ]
-        with tempfile.TemporaryDirectory() as folder:
-            meeting = f"{folder}/learners"
-            self._calls.answers(
-                [p.start.remote(state, meeting, rank) for rank, p in enumerate(self._learners)]
-            )
+        self._meeting = tempfile.TemporaryDirectory()
+        start = (state, f"{self._meeting.name}/learners")
+        self._calls.answers([p.start.remote(*start, r) for r, p in enumerate(self._learners)])
         weights, ref = self._learners[0].weights.options(num_returns=2).remote()
         self._tally.updates = self._calls.answer(ref)
         self.published = Published(weights, self._tally.version)

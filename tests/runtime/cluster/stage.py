@@ -20,6 +20,7 @@ class Answer:
     def __init__(self, run: Callable[[], Any], earlier: list["Answer"] | None = None) -> None:
         self._run = run
         self._earlier = list(earlier or [])  # calls to the same process, which come first
+        self.name = ""
         self.is_done = False
         self.is_lost = False
         self._value: Any = None
@@ -60,6 +61,7 @@ class Method:
     def remote(self, *args: Any, **options: Any) -> Any:
         earlier = self._process.calls[-1:]
         call = Answer(lambda: self._process.run(self._name, args, options), earlier)
+        call.name = self._name
         self._process.calls.append(call)
         if self._num_returns == 1:
             return call
@@ -82,6 +84,10 @@ class FakeProcess:
         given = [arg.get() if isinstance(arg, Answer) else copied(arg) for arg in args]
         self.log.append(name)
         return getattr(self.worker, name)(*given, **copied(options))
+
+    def unfinished(self, name: str) -> Answer:
+        """The first call of this name that it has not come to."""
+        return next(call for call in self.calls if call.name == name and not call.is_done)
 
     def __getattr__(self, name: str) -> Method:
         return Method(self, name)
