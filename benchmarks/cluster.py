@@ -49,8 +49,6 @@ def play_alone(config, index: int, seconds: float, ready, go, answers) -> None:
     while True:
         ready.wait()
         go.wait()
-        if seconds <= 0:
-            return
         began, steps = time.monotonic(), 0
         while time.monotonic() - began < seconds:
             steps += worker.play(weights, 0)[1].steps

@@ -128,8 +128,8 @@ class FakeCalls:
             self.patient.discard(ref)
             self.pending.pop(ref)(ref)
 
-    def settle(self, *, with_patient: bool = False) -> None:
-        while self.num_under_way or (with_patient and self.pending):
+    def settle(self, *, patience: float = 0.0) -> None:
+        while self.num_under_way or (patience and self.pending):
             self.take_in()
 
     def answer(self, ref: Answer) -> Any:

@@ -1,5 +1,6 @@
 """The same on Ray itself: real processes, really killed."""
 
+import contextlib
 import os
 import signal
 from collections.abc import Callable
@@ -19,6 +20,7 @@ from agent57.runtime.cluster.conductor import Cluster
 from agent57.runtime.cluster.tally import Died
 from agent57.runtime.cluster.workers import ActorWorker, arrays_of
 from agent57.runtime.session import Session
+from agent57.runtime.trained import TrainedRun
 from tests.runtime.cluster.test_conductor import CONFIG, cluster_config
 from tests.runtime.cluster.test_workers import CONFIG as PLAYED
 from tests.runtime.cluster.test_workers import LAYOUT, WEIGHTS, play_inline
@@ -98,11 +100,13 @@ def test_a_run_outlives_each_of_its_processes(
     lanes = {e["lane"] for e in lines(tmp_path / "run", "episodes.jsonl")}
     assert lanes == set(range(config.actor.lanes))
 
+    assert TrainedRun.load(tmp_path / "run").counters["frames"] == 1200
+
     # And it goes on where it was: nothing is counted twice.
-    assert "finished after 1,600 frames" in resume(tmp_path / "run", 1600)
+    assert "finished after 1,500 frames" in resume(tmp_path / "run", 1500)
     frames = [row["frames"] for row in lines(tmp_path / "run", "metrics.jsonl")]
     assert frames == sorted(set(frames))
-    assert frames[-1] == 1600
+    assert frames[-1] == 1500
 
 
 def test_faults_end_a_run_with_the_line_they_have_inline(
@@ -130,6 +134,50 @@ def test_what_an_environment_raises_is_said_as_it_is(tmp_path: Path) -> None:
 
     with pytest.raises(EnvironmentFault, match="^lane 3 of walk: it broke$"):
         calls.answer(calls.spawn(Broken).start.remote())
+
+
+def test_only_loopback_and_only_with_a_token_reaches_a_ray_of_our_own() -> None:
+    calls = Calls()
+    calls.answer(calls.spawn(ActorWorker, PLAYED, 0, LAYOUT).start.remote(None, None))
+    addresses = listening(family(os.getpid()))
+    assert len(addresses) > 5
+    assert {a for a in addresses if a not in LOOPBACK} == set()
+    assert os.environ["RAY_AUTH_MODE"] == "token"
+
+
+LOOPBACK = ("0100007F", "0000000000000000FFFF00000100007F", "00000000000000000000000001000000")
+
+
+def family(root: int) -> set[int]:
+    """A process and all below it."""
+    parents = {}
+    for path in Path("/proc").glob("[0-9]*/stat"):
+        with contextlib.suppress(OSError):
+            parents[int(path.parent.name)] = int(path.read_text().rpartition(")")[2].split()[1])
+    found, size = {root}, 0
+    while len(found) > size:
+        size = len(found)
+        found |= {pid for pid, parent in parents.items() if parent in found}
+    return found
+
+
+def listening(pids: set[int]) -> list[str]:
+    """The addresses, in hexadecimal, that some processes listen at."""
+    inodes = set()
+    for pid in pids:
+        with contextlib.suppress(OSError):
+            for handle in Path(f"/proc/{pid}/fd").iterdir():
+                with contextlib.suppress(OSError):
+                    inodes.add(str(handle.readlink()))
+    rows = [
+        line.split()
+        for name in ("tcp", "tcp6")
+        for line in Path(f"/proc/net/{name}").read_text().splitlines()[1:]
+    ]
+    is_listening = "0A"
+    return [
+        r[1].split(":")[0] for r in rows if r[3] == is_listening and f"socket:[{r[9]}]" in inodes
+    ]
 
 
 def test_room_for_actors_is_looked_at() -> None:

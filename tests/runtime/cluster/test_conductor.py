@@ -10,12 +10,12 @@ import pytest
 import torch
 
 from agent57.config import Config
+from agent57.data_parallel import LearnerMissing
 from agent57.learner import NonFiniteUpdate
 from agent57.records.checkpoint import CheckpointStore
-from agent57.runtime.cluster.acting import MAX_FAILURES
 from agent57.runtime.cluster.conductor import train
 from agent57.runtime.cluster.learning import UPDATES_AHEAD
-from agent57.runtime.cluster.tally import PartLost
+from agent57.runtime.cluster.tally import MAX_FAILURES, PartLost
 from agent57.runtime.cluster.workers import (
     ActorWorker,
     EvaluatorWorker,
@@ -245,6 +245,61 @@ def test_a_shard_that_dies_is_back_as_of_the_last_checkpoint(tmp_path: Path) -> 
         shard.worker._replay.check_valid()
 
 
+def test_what_a_shard_lost_is_counted_once_if_it_dies_again(tmp_path: Path) -> None:
+    play = Play(CONFIG, tmp_path)
+    play.run(lambda cluster: cluster.tally.steps >= 240)
+    save(play, tmp_path)
+    for steps in (400, 560):
+        play.run(lambda cluster, steps=steps: cluster.tally.steps >= steps)
+        play.calls.living(ShardWorker)[0].is_dead = True
+    play.run()
+    tally = play.cluster.tally
+    assert tally.shard_restarts == 2
+    assert held(play) + waiting(play) + tally.lost_transitions == tally.steps
+
+
+def test_a_replay_that_is_empty_again_is_filled_again(tmp_path: Path) -> None:
+    """Even when actors were far ahead of the learner: else both would wait for ever."""
+    play = Play(CONFIG, tmp_path)
+    play.run(lambda cluster: True)
+    save(play, tmp_path)
+    play.run(lambda cluster: cluster.tally.updates >= 5)
+    play.calls.settle()
+    play.calls.living(ShardWorker)[0].is_dead = True
+    play.cluster.storage._bring_back_the_dead()
+    play.cluster.tally.windows += 1000  # of which the learner has seen none
+    assert not play.cluster.storage.has_windows
+    play.cluster.call_all_who_may()
+    assert play.cluster.acting.num_playing > 0
+
+
+def test_a_shard_that_dies_again_and_again_ends_the_run(tmp_path: Path) -> None:
+    play = Play(CONFIG, tmp_path)
+    play.run(lambda cluster: cluster.tally.steps >= 240)
+    save(play, tmp_path)
+
+    def kill(cluster: Any) -> bool:
+        play.calls.living(ShardWorker)[0].is_dead = True
+        return cluster.is_finished
+
+    with pytest.raises(PartLost, match=f"replay shard 0 died {MAX_FAILURES} times in a row"):
+        play.run(kill)
+
+
+@pytest.mark.parametrize("kind", [ShardWorker, LearnerWorker, EvaluatorWorker, ActorWorker])
+def test_what_died_unnoticed_does_not_cost_the_checkpoint(kind: type, tmp_path: Path) -> None:
+    play = Play(CONFIG, tmp_path)
+    play.run(lambda cluster: cluster.tally.updates >= 5)
+    save(play, tmp_path)
+    play.run(lambda cluster: cluster.tally.updates >= 10)
+    play.calls.settle()
+    play.calls.living(kind)[0].is_dead = True
+    save(play, tmp_path)
+    other = load(CONFIG, tmp_path)
+    tally = other.cluster.tally
+    assert held(other) + waiting(other) + tally.lost_transitions == tally.steps
+
+
 def test_nothing_is_lost_if_a_shard_dies_with_blocks_on_their_way(tmp_path: Path) -> None:
     play = Play(CONFIG, tmp_path)
     play.run(lambda cluster: cluster.tally.steps >= 240)
@@ -296,6 +351,20 @@ def test_a_learner_that_dies_is_back_as_of_the_last_checkpoint(
     inserted = tally.windows - CONFIG.replay.min_windows
     ratio = tally.updates * CONFIG.learner.batch / inserted
     assert ratio == pytest.approx(CONFIG.replay.samples_per_insert, rel=0.05)
+
+
+def test_a_learner_whose_fellow_is_missing_is_brought_back_with_it(tmp_path: Path) -> None:
+    """The survivor hears of it first: its exchange fails."""
+    play = Play(CONFIG, tmp_path)
+    play.run(lambda cluster: cluster.tally.updates >= 5)
+    save(play, tmp_path)
+
+    def missing(*_: object) -> None:
+        raise LearnerMissing("connection closed by peer")
+
+    play.calls.living(LearnerWorker)[0].worker.update = missing
+    play.run()
+    assert play.cluster.tally.learner_restarts == 1
 
 
 @pytest.mark.parametrize("kind", [ShardWorker, LearnerWorker])
