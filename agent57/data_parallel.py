@@ -5,7 +5,8 @@ any one of them can be asked for weights or be saved. What has to be agreed on i
 divided by (`Learner` scales its losses by it) and the gradient; the rest is computed by each alone.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from datetime import timedelta
 from typing import Self
 
@@ -14,6 +15,18 @@ import torch.distributed as dist
 from torch import Tensor
 
 PATIENCE = timedelta(minutes=10)  # with learners that do not come to an exchange
+
+
+class LearnerMissing(RuntimeError):
+    """Another learner of the group did not come to an exchange: it has died, or hangs."""
+
+
+@contextmanager
+def _together() -> Iterator[None]:
+    try:
+        yield
+    except RuntimeError as error:
+        raise LearnerMissing((str(error).splitlines() or [""])[0]) from error
 
 
 class LearnerGroup:
@@ -49,14 +62,16 @@ class LearnerGroup:
     def gather(self, values: Tensor) -> Tensor:
         """The values of every learner, [D, ...]; the same answer for all of them."""
         gathered = [torch.empty_like(values) for _ in range(self.num_learners)]
-        dist.all_gather(gathered, values.contiguous(), group=self._group)
+        with _together():
+            dist.all_gather(gathered, values.contiguous(), group=self._group)
         return torch.stack(gathered)
 
     def average(self, tensors: Iterable[Tensor]) -> None:
         """Replace each tensor by its mean over the learners, all of them in one exchange."""
         tensors = list(tensors)
         flat = torch.cat([tensor.reshape(-1) for tensor in tensors])
-        dist.all_reduce(flat, group=self._group)
+        with _together():
+            dist.all_reduce(flat, group=self._group)
         means = (flat / self.num_learners).split([tensor.numel() for tensor in tensors])
         for tensor, mean in zip(tensors, means, strict=True):
             tensor.copy_(mean.view(tensor.shape))

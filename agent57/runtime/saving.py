@@ -8,6 +8,7 @@ from agent57.presets import difference
 from agent57.records.checkpoint import Checkpoint, CheckpointStore
 from agent57.records.folder import CHECKPOINTS, RunFolder
 from agent57.records.journal import Journal
+from agent57.runtime.cluster.tally import PartLost
 from agent57.runtime.session import Parts
 
 # The only fields that may differ from those a checkpoint was written with.
@@ -135,7 +136,7 @@ class Saver:
                 state["parts"], checkpoint.blocks, checkpoint.first_block
             )
             missing = self._journal.load_state_dict(state["journal"])
-        except EnvironmentFault:
+        except (EnvironmentFault, PartLost):
             raise
         except (KeyError, ValueError, TypeError, RuntimeError, AssertionError) as error:
             reason = (str(error).splitlines() or [type(error).__name__])[0]

@@ -19,11 +19,11 @@ from agent57.replay.block import Layout
 from agent57.runtime.cluster.calls import Calls, Process, Ref
 from agent57.runtime.cluster.learning import Learning
 from agent57.runtime.cluster.storage import Storage
-from agent57.runtime.cluster.tally import UNANSWERED, PartLost, Tally
+from agent57.runtime.cluster.tally import MAX_FAILURES, UNANSWERED, PartLost, Tally
 from agent57.runtime.cluster.workers import ActorWorker, EvaluatorWorker, Journey, State
 
+ACTOR_PATIENCE = 60.0  # seconds without any answer, for actors that are started again
 ADDS_AHEAD = 2  # of one actor, before it must wait for its shard
-MAX_FAILURES = 5  # of a process in a row, without any work done
 
 
 @dataclass(slots=True, eq=False)
@@ -32,6 +32,7 @@ class Player:
 
     index: int
     process: Process = None
+    whole: State | None = None  # what it is to go on with, until it has a place to
     lasting: State | None = None  # what its successor would go on with
     summary: dict[str, float | None] = field(default_factory=dict)
     waiting: int = 0  # steps counted, but in no block yet
@@ -83,7 +84,6 @@ class Acting:
         self._idle: deque[Player] = deque()
         self._evaluator = Player(0)
         self._is_evaluating = False
-        self._has_evaluated = False  # in the evaluator's present process
         self.num_playing = 0
         self._num_dropped = 0
 
@@ -124,6 +124,7 @@ class Acting:
             self._replace_actor(actor, process)
         else:
             actor.told = time.monotonic()
+            actor.whole = None
             self._idle.append(actor)
 
     def _replace_actor(self, actor: Player, process: Process) -> None:
@@ -176,7 +177,6 @@ class Acting:
         evaluator = self._evaluator
         evaluator.process = self._calls.spawn(EvaluatorWorker, self._config)
         weights = self._learning.published.ref
-        self._has_evaluated = state is not None
         ref = evaluator.process.start.remote(state, evaluator.lasting, weights)
         self._is_evaluating = True
         self._calls.expect(ref, partial(self._evaluator_started, evaluator.process))
@@ -216,7 +216,6 @@ class Acting:
             self._replace_evaluator(process)
             return
         self._is_evaluating = False
-        self._has_evaluated = True
         self._evaluator.tell(journey)
         self._tally.evaluator_steps += journey.steps // self._config.evaluator.lanes
         for episode in journey.episodes:
@@ -228,46 +227,48 @@ class Acting:
         """What actors and evaluator last said of themselves."""
         return {**self._evaluator.summary, **pooled([actor.summary for actor in self.actors])}
 
-    def settle(self) -> None:
-        """Let all calls come back. Readers of a checkpoint want an evaluator that has played."""
-        self._calls.settle()
-        while not self._has_evaluated:
-            self._evaluate()
-            self._calls.settle()
-
     def state_dict(self) -> State:
         """Everything needed to go on in mid-episode, of actors that have a place to live."""
         return {
             "actors": [
                 {
-                    "whole": self._whole(actor) if actor in self._idle else None,
+                    "whole": self._whole(actor) if actor in self._idle else actor.whole,
                     "lasting": actor.lasting,
                     "waiting": actor.waiting,
                 }
                 for actor in self.actors
             ],
-            "evaluator": self._calls.answer(self._evaluator.process.state_dict.remote()),
+            "evaluator": self._evaluator_state(),
             "evaluator_lasting": self._evaluator.lasting,
         }
 
-    def _whole(self, actor: Player) -> State | None:
-        """The state of an actor; None if it has not played yet, or has just died."""
+    def _whole(self, player: Player) -> State | None:
+        """All of its state; None if it has not played yet, or has just died."""
         try:
-            state: State | None = self._calls.answer(actor.process.state_dict.remote())
+            state: State | None = self._calls.answer(player.process.state_dict.remote())
         except UNANSWERED:
             return None
+        return state
+
+    def _evaluator_state(self) -> State:
+        """Readers of a checkpoint want an evaluator that has played: it plays first if need be."""
+        while (state := self._whole(self._evaluator)) is None:
+            self._evaluate()
+            self._calls.settle()
         return state
 
     def load_state_dict(self, state: State) -> int:
         """Go on from `state`; how many running episodes were dropped."""
         for actor, saved in zip(self.actors, state["actors"], strict=True):
             actor.lasting, actor.waiting = saved["lasting"], saved["waiting"]
-            if saved["whole"] is None:
+            actor.whole = saved["whole"]
+            if actor.whole is None:
+                self._tally.lost_transitions += actor.waiting
                 actor.waiting = 0
-            self.start_actor(actor, saved["whole"])
+            self.start_actor(actor, actor.whole)
         self._evaluator.lasting = state["evaluator_lasting"]
         self.start_evaluator(state["evaluator"])
-        self._calls.settle(with_patient=True)
+        self._calls.settle(patience=ACTOR_PATIENCE)
         return self._num_dropped
 
 

@@ -6,12 +6,13 @@ queues. Nothing here knows what the calls are about.
 
 import math
 import os
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
 import ray
-from ray.exceptions import RayActorError, RayError, RayTaskError
+from ray.exceptions import OutOfMemoryError, RayActorError, RayError, RayTaskError
 from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
 from agent57.config import Config, ConfigError, require
@@ -69,10 +70,16 @@ class Calls:
             self._patient.discard(ref)
             self._pending.pop(ref)(ref)
 
-    def settle(self, *, with_patient: bool = False) -> None:
-        """Act on all answers that are under way."""
-        while self.num_under_way or (with_patient and self._pending):
+    def settle(self, *, patience: float = 0.0) -> None:
+        """Act on all answers that are under way, and on patient ones until none comes for long.
+
+        `patience`: seconds without an answer.
+        """
+        last, num_pending = time.monotonic(), len(self._pending)
+        while self.num_under_way or (self._pending and time.monotonic() - last < patience):
             self.take_in()
+            if len(self._pending) != num_pending:
+                last, num_pending = time.monotonic(), len(self._pending)
 
     def answer(self, ref: Ref) -> Any:  # noqa: ANN401
         """What a call answered. What it raised is raised here."""
@@ -86,7 +93,7 @@ class Calls:
             if isinstance(error.cause, RayError):
                 raise Gone(_first_line(error.cause)) from error
             raise error.cause from error
-        except RayActorError as error:
+        except (RayActorError, OutOfMemoryError) as error:
             raise Died(_first_line(error)) from error
         except RayError as error:
             raise Gone(_first_line(error)) from error

@@ -100,6 +100,8 @@ class Cluster:
         steps = self.tally.steps + num_playing * steps_per_call
         if steps * self.acting.frames_per_step >= config.run.frames:
             return False
+        if not self.storage.has_windows:
+            return True  # a replay that was lost must be filled again
         # As many windows as each actor's next call brings may wait for the learner.
         windows_per_call = steps_per_call / config.sequence.period
         slack = config.replay.samples_per_insert * windows_per_call * config.cluster.actors
@@ -171,7 +173,7 @@ class Cluster:
     def state_dict(self) -> State:
         """Everything needed to go on, but for the replay's blocks, once all calls are back."""
         with _saving():
-            self.acting.settle()
+            self.calls.settle()
             return {
                 **self.acting.state_dict(),
                 "replay": self.storage.state_dict(),

@@ -11,12 +11,13 @@ from dataclasses import dataclass
 from functools import partial
 
 from agent57.config import Config
+from agent57.data_parallel import LearnerMissing
 from agent57.envs.spec import EnvSpec
 from agent57.records.checkpoint import Checkpoint
 from agent57.records.journal import Journal
 from agent57.runtime.cluster.calls import Calls, Process, Ref
 from agent57.runtime.cluster.storage import Part, Storage
-from agent57.runtime.cluster.tally import Died, Tally
+from agent57.runtime.cluster.tally import MAX_FAILURES, Died, PartLost, Tally
 from agent57.runtime.cluster.workers import LearnerWorker, State
 
 UPDATES_AHEAD = 3  # drawn, waiting at the learner, or under way
@@ -70,6 +71,7 @@ class Learning:
         self._learners: list[Process] = []
         self._draws: list[Draw] = []
         self._is_publishing = False
+        self._num_failures = 0  # in a row
 
     def start(self, state: State | None) -> None:
         """New learners, all from the same state, whose weights are published."""
@@ -128,7 +130,7 @@ class Learning:
     ) -> None:
         try:
             metrics = self._calls.answer(ref)
-        except Died:
+        except (Died, LearnerMissing):
             self._restore(learner)
             return
         if draw.is_void:
@@ -139,6 +141,7 @@ class Learning:
         if not draw.num_awaited:
             self._draws.remove(draw)
             self._tally.updates += 1
+            self._num_failures = 0
             self._journal.add(metrics)
 
     # Weights
@@ -171,6 +174,9 @@ class Learning:
             return  # done already
         for process in self._learners:
             self._calls.end(process)
+        self._num_failures += 1
+        if self._num_failures >= MAX_FAILURES:
+            raise PartLost(f"the learner died {MAX_FAILURES} times in a row without an update")
         state = self._last_checkpoint("the learner").state["parts"]["learner"]
         num_lost = self._tally.updates - state["num_updates"]
         self._tally.lost_updates += num_lost
@@ -185,6 +191,12 @@ class Learning:
         )
 
     def state_dict(self) -> State:
-        """Of one learner: all are the same."""
+        """Of one learner: all are the same. If one died unnoticed, they are brought back first."""
+        for learner in self._learners:
+            try:
+                self._calls.answer(learner.num_updates.remote())
+            except Died:
+                self._restore(learner)
+                break
         state: State = self._calls.answer(self._learners[0].state_dict.remote())
         return state

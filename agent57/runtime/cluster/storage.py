@@ -19,7 +19,7 @@ from agent57.records.checkpoint import Checkpoint
 from agent57.replay.block import Block, Layout
 from agent57.replay.buffer import Replay
 from agent57.runtime.cluster.calls import Calls, Process, Ref
-from agent57.runtime.cluster.tally import Died, Gone, Tally
+from agent57.runtime.cluster.tally import MAX_FAILURES, Died, Gone, PartLost, Tally
 from agent57.runtime.cluster.workers import Holding, Journey, ShardWorker, State
 from agent57.seeds import Role, generator
 
@@ -32,7 +32,8 @@ class Shard:
 
     index: int
     process: Process = None
-    added: int = 0  # transitions, since the run began
+    added: int = 0  # transitions since the run began, less those that were lost
+    num_failures: int = 0  # in a row
     weight: float = 0.0  # of all its windows
     ids: np.ndarray = field(default_factory=lambda: np.zeros(0, np.int64))  # of its blocks in files
     first: int = 0  # the shard's own id of the first of these
@@ -113,6 +114,7 @@ class Storage:
         except Gone:
             self._tally.lost_transitions += journey.sent
         else:
+            shard.num_failures = 0
             shard.added += holding.added
             shard.weight = holding.weight
             self._tally.windows += holding.windows
@@ -177,15 +179,27 @@ class Storage:
         self._calls.end(process)
         name = f"replay shard {shard.index}"
         checkpoint = self._last_checkpoint(name)
-        added = shard.added
+        shard.num_failures += 1
+        if shard.num_failures >= MAX_FAILURES:
+            raise PartLost(
+                f"{name} died {MAX_FAILURES} times in a row without having stored a block"
+            )
         saved = checkpoint.state["parts"]["replay"]
-        self._load([shard], saved, checkpoint.blocks, checkpoint.first_block, has_gaps=True)
-        num_lost, shard.added = added - shard.added, added
+        num_lost = shard.added - saved["added"][shard.index]
         self._tally.shard_restarts += 1
         self._tally.lost_transitions += num_lost
+        self._load([shard], saved, checkpoint.blocks, checkpoint.first_block)
         self._warn(
             f"{name} died and is back as of the last checkpoint: {num_lost} transitions are lost"
         )
+
+    def _bring_back_the_dead(self) -> None:
+        """A shard that died while nobody called it is found out only by asking."""
+        for shard in self._shards:
+            try:
+                self._calls.answer(shard.process.live_ids.remote())
+            except Died:
+                self.restore(shard, shard.process)
 
     # Records
 
@@ -206,6 +220,7 @@ class Storage:
 
     def state_dict(self) -> State:
         """What is needed to go on, beside the blocks."""
+        self._bring_back_the_dead()
         self._number_blocks()
         return {
             "shards": self._calls.answers(
@@ -253,7 +268,7 @@ class Storage:
         """Go on from `state` and the blocks, of which those before `first_block` are lost."""
         self._next_id = state["next_id"]
         self._rng.bit_generator.state = state["rng"]
-        self._load(self._shards, state, blocks, first_block, has_gaps=first_block > 0)
+        self._load(self._shards, state, blocks, first_block)
 
     def _load(
         self,
@@ -261,7 +276,6 @@ class Storage:
         state: State,
         blocks: Iterable[tuple[int, bytes]],
         first_block: int,
-        has_gaps: bool,
     ) -> None:
         home: dict[int, Shard] = {}
         saved: dict[int, State] = {}
@@ -279,9 +293,7 @@ class Storage:
             for shard in shards:
                 mine = [Block.from_bytes(message) for owner, message in chunk if owner is shard]
                 self._calls.answer(shard.process.take.remote(mine))
-        self._calls.answers(
-            [s.process.start.remote(saved[s.index], has_gaps=has_gaps) for s in shards]
-        )
+        self._calls.answers([s.process.start.remote(saved[s.index]) for s in shards])
 
 
 def _chunks(items: Iterable[Any], size: int) -> Iterator[list[Any]]:

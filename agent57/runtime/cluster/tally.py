@@ -12,6 +12,7 @@ class Gone(Exception):
 
 
 UNANSWERED = (Died, Gone)
+MAX_FAILURES = 5  # of a process in a row, without any work done
 
 
 class PartLost(RuntimeError):

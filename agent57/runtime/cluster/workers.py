@@ -144,6 +144,7 @@ class ActorWorker:
             blocks += new_blocks
             episodes += new_episodes
             scalars.add(diagnostics)
+        self._published = ({}, version)  # nothing of it is needed until the next call
         return blocks, Journey(
             steps=actor.num_transitions - before,
             sent=sum(block.length for block in blocks),
@@ -216,20 +217,15 @@ class ShardWorker:
         self._index = index
         self._layout = layout
         self._arrived: list[Block] = []
-        self._has_gaps = False
 
     def take(self, blocks: list[Block]) -> None:
         """Blocks to start with, oldest first."""
         self._arrived += blocks
 
-    def start(self, state: State | None, *, has_gaps: bool = False) -> int:
-        """Begin empty, or go on from `state` and the blocks taken; the transitions held.
-
-        `has_gaps`: blocks that came since then are lost, so episodes may go on after a gap.
-        """
+    def start(self, state: State | None) -> int:
+        """Begin empty, or go on from `state` and the blocks taken; the transitions held."""
         settle_in(1)
         capacity = self._config.replay.capacity // self._config.cluster.shards
-        self._has_gaps = has_gaps
         self._replay = Replay(
             replace(self._config.replay, capacity=capacity),
             self._config.sequence,
@@ -243,10 +239,10 @@ class ShardWorker:
         return self._replay.num_transitions
 
     def add(self, blocks: list[Block]) -> Holding:
-        """Store blocks, in the order they were played."""
+        """Store blocks, in the order they were played; some before them may have been lost."""
         before = self._replay.num_windows_inserted
         for block in blocks:
-            self._replay.add(block, allow_gap=self._has_gaps)
+            self._replay.add(block, allow_gap=True)
         return Holding(
             added=sum(block.length for block in blocks),
             windows=self._replay.num_windows_inserted - before,
@@ -316,6 +312,10 @@ class LearnerWorker:
         """The online networks, and the updates they have had."""
         weights, num_updates = self._learner.weights()
         return arrays_of(weights), num_updates
+
+    def num_updates(self) -> int:
+        """How many it has made."""
+        return self._learner.num_updates
 
     def state_dict(self) -> State:
         """Everything needed to go on, off the GPU."""
