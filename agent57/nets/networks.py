@@ -1,6 +1,7 @@
 """All networks of one agent, built for a task."""
 
 from functools import partial
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -59,6 +60,11 @@ class Networks(nn.Module):
         for module in self.modules():
             if isinstance(module, nn.Conv2d):  # twice as fast in the gradients
                 module.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
+
+    def _load_from_state_dict(self, state_dict: dict[str, Any], prefix: str, *args: Any) -> None:  # noqa: ANN401
+        """Weights from before TD errors were measured lack their squares: as at the start."""
+        state_dict.setdefault(f"{prefix}td_squares", torch.ones_like(self.td_squares))
+        super()._load_from_state_dict(state_dict, prefix, *args)
 
     def prepare(self, observation: Tensor) -> Tensor:
         """Observations as all networks take them."""

@@ -22,6 +22,11 @@ def final_score(label: str) -> Measure:
     return over_seeds(label, lambda outcome: outcome.score)
 
 
+def training_seconds(label: str) -> Measure:
+    """Wall time of training."""
+    return over_seeds(label, lambda outcome: outcome.seconds)
+
+
 def evaluator_score(label: str) -> Measure:
     """Mean return of the last evaluation episodes of training."""
     return over_seeds(label, lambda outcome: outcome.evaluator)
@@ -86,8 +91,13 @@ def minus(first: Measure, second: Measure) -> Measure:
 
 
 def over(first: Measure, second: Measure) -> Measure:
-    """One number divided by another."""
-    return lambda results: first(results) / second(results)
+    """One number divided by another; nan, which meets no target, unless the other is positive."""
+
+    def ratio(results: Results) -> float:
+        divisor = second(results)
+        return first(results) / divisor if divisor > 0 else float("nan")
+
+    return ratio
 
 
 def _part(num_bins: int, start: float, stop: float) -> slice:

@@ -23,7 +23,6 @@ POLICIES = {"exploitative": 0, "exploratory": -1}  # and their arms
 MIN_EXPLOITATIVE = 0.95  # what separate networks must reach at every beta
 
 SETTINGS = (
-    "--env", "random_coin",
     "--scale", "tiny",
     "--family.arms", "2",
     "--family.gammas", "0.95", "0.95",
@@ -46,7 +45,6 @@ SETTINGS = (
     "--curiosity.memory", "5000",
     "--actor.lanes", "64",
     "--actor.epsilon-alpha", "1",
-    "--run.threads", "1",
     "--run.log-frames", "20000",
     "--run.checkpoint-seconds", "120",
 )  # fmt: skip

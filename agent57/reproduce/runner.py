@@ -94,7 +94,11 @@ def check_plan(experiment: Experiment, planned: dict[Key, Job], runs: Path) -> d
     commits: dict[Key, str] = {}
     for key, job in planned.items():
         options = list(experiment.options(*key))
-        has_begun = job.folder.exists() and job.folder.name in found
+        has_begun = job.folder.exists()
+        require(
+            not has_begun or job.folder.name in found,
+            f"{job.folder} was not begun by this experiment: remove it, or give another --runs",
+        )
         fresh: dict[str, Any] = {"options": options, "commit": commit}
         then = found[job.folder.name] if has_begun else fresh
         changed = sorted(set(then["options"]) ^ set(options))

@@ -14,6 +14,7 @@ from agent57.reproduce.criteria import (
     minus,
     over,
     share_of_plays,
+    training_seconds,
 )
 from agent57.reproduce.drawing import draw_curves_and_arms
 from agent57.reproduce.experiment import Budget, Contestant, Criterion, Experiment
@@ -85,6 +86,12 @@ PONG = Experiment(
             measure=evaluator_score("agent57"),
             target=18.0,
         ),
+        Criterion(
+            text="agent57: seconds of training",
+            measure=training_seconds("agent57"),
+            target=3 * 3600.0,
+            is_at_least=False,
+        ),
     ),
     draw=draw_curves_and_arms,
     lines={"random": -20.7, "perfect": 21.0},
@@ -154,8 +161,14 @@ DISCOUNT = Experiment(
 )
 
 # The cue of MemoryS11 is out of sight about eight steps before the choice. Windows of four steps
-# carry no gradient that far; eight times as many in a batch make updates of the same size.
-SHORT_TRACE = ("--sequence.trace", "4", "--sequence.period", "4", "--learner.batch", "320")
+# carry no gradient that far; ten times as many in a batch make updates of the same size, and
+# twice the samples per insert, where windows do not overlap, as many of them.
+SHORT_TRACE = (
+    "--sequence.trace", "4",
+    "--sequence.period", "4",
+    "--learner.batch", "320",
+    "--replay.samples-per-insert", "8",
+)  # fmt: skip
 
 MEMORY = Experiment(
     name="memory",

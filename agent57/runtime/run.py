@@ -175,6 +175,8 @@ def _faults_explained(path: Path, parts: Parts, saver: Saver) -> Iterator[None]:
         raise RunFailed(f"{error}; {what_is_left()}") from error
     except (EnvironmentFault, PartLost) as error:
         raise RunFailed(f"{error}; {what_is_left()}") from error
+    except InterruptedError as error:
+        raise RunFailed(f"no last checkpoint: {error}; {what_is_left()}") from error
     except OSError as error:
         raise RunFailed(
             f"{error.filename or path}: {error.strerror or error}; make room or give access, then "

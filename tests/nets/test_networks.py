@@ -67,3 +67,13 @@ def test_a_network_without_core_has_no_state() -> None:
     )
     assert value.shape == (2, 2, 3, 4)
     assert state.shape == (2, 2, 3, 0)
+
+
+def test_weights_from_before_errors_were_measured_still_load() -> None:
+    networks = Networks(CONFIG, "vector", (5,), 1, 4, 3, True, 1e-3)
+    older = {name: w for name, w in networks.state_dict().items() if name != "td_squares"}
+    networks.td_squares.fill_(9.0)
+    networks.load_state_dict(older)
+    assert torch.equal(networks.td_squares, torch.ones(2, 3))
+    with pytest.raises(RuntimeError, match="Missing key"):
+        networks.load_state_dict({name: w for name, w in older.items() if "rnd" not in name})

@@ -13,6 +13,7 @@ from agent57.reproduce.criteria import (
     minus,
     over,
     share_of_plays,
+    training_seconds,
 )
 from tests.reproduce.made_up import outcome
 
@@ -30,6 +31,18 @@ def test_differences_and_ratios() -> None:
     high, low = arm_score("ours", 0), arm_score("ours", 1)
     assert minus(high, low)(TWO_SEEDS) == pytest.approx(0.5)
     assert over(low, high)(TWO_SEEDS) == pytest.approx(0.2 / 0.7)
+
+
+def test_a_ratio_to_nothing_meets_no_target() -> None:
+    for nothing in (0.0, -0.1):
+        ratio = over(lambda _: 0.5, lambda _, nothing=nothing: nothing)(TWO_SEEDS)
+        assert not ratio <= 1
+        assert not ratio >= 0
+
+
+def test_training_seconds_are_means_over_seeds() -> None:
+    results = {"ours": [outcome(seconds=10.0), outcome(seconds=30.0)]}
+    assert training_seconds("ours")(results) == 20.0
 
 
 def test_the_mean_over_training_keeps_the_last_value_where_nothing_was_evaluated() -> None:

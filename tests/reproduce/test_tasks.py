@@ -61,8 +61,14 @@ def judged(name: str, **scores: float) -> list[Verdict]:
 
 
 def test_pong_is_learned_from_18_on() -> None:
-    assert [v.is_met for v in judged("pong", agent57=18.0)] == [True]
-    assert [v.is_met for v in judged("pong", agent57=17.9)] == [False]
+    assert [v.is_met for v in judged("pong", agent57=18.0)] == [True, True]
+    assert [v.is_met for v in judged("pong", agent57=17.9)] == [False, True]
+
+
+def test_pong_is_learned_within_three_hours() -> None:
+    (_, in_time) = EXPERIMENTS["pong"].criteria
+    assert in_time.judge({"agent57": [outcome(seconds=10_800.0)]}).is_met
+    assert not in_time.judge({"agent57": [outcome(seconds=10_801.0)]}).is_met
 
 
 def test_the_key_corridor_needs_agent57_to_reach_it_and_r2d2_not_to() -> None:

@@ -34,7 +34,8 @@ def prepare(config: Config) -> str:
             f"--ray-address {address}: nothing answers there; start it with `ray start --head`",
         )
         return address
-    address = STARTED_HERE.read_text().strip() if STARTED_HERE.is_file() else ""
+    is_mine = STARTED_HERE.is_file() and STARTED_HERE.stat().st_uid == os.getuid()
+    address = STARTED_HERE.read_text().strip() if is_mine else ""
     if address and _answers(address):
         return address
     # Ray's mode for a single machine: all it listens on is 127.0.0.1.
