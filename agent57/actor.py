@@ -7,6 +7,7 @@
 """
 
 import dataclasses
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -14,7 +15,7 @@ import torch
 
 from agent57.bandit import Controller, make_controller
 from agent57.config import Config
-from agent57.envs.spec import VectorEnv
+from agent57.envs.spec import VectorEnv, nothing
 from agent57.ops.family import betas, gammas, lane_epsilons
 from agent57.ops.priority import sequence_priority, trained_rows
 from agent57.ops.td import mixed_td_error, td_errors, value_weights
@@ -80,13 +81,18 @@ class Actor:
         """Agent steps played by all lanes."""
         return self.num_steps * self._env.num_lanes
 
-    def step(self) -> tuple[list[Block], list[Episode], dict[str, float]]:
-        """Play one step in every lane: the blocks and episodes it completed, and what to log."""
+    def step(
+        self, meanwhile: Callable[[], None] = nothing
+    ) -> tuple[list[Block], list[Episode], dict[str, float]]:
+        """Play one step in every lane: the blocks and episodes it completed, and what to log.
+
+        `meanwhile` is called while the environment plays.
+        """
         if self.num_steps % self._config.actor.pull_period == 0:
             self._pull()
         if self._needs_begin.any():
             self._begin()
-        played = self.player.step()
+        played = self.player.step(meanwhile)
         self.num_steps += 1
         blocks = self._with_priorities(self._assembler.add(played))
         self._needs_begin = played.terminated | played.truncated

@@ -17,7 +17,7 @@ from torch import Tensor
 
 from agent57.config import Config
 from agent57.curiosity.reward import Curiosity
-from agent57.envs.spec import EnvSpec, Step, VectorEnv
+from agent57.envs.spec import EnvSpec, Step, VectorEnv, nothing
 from agent57.nets.networks import Networks
 from agent57.nets.side_by_side import SideBySide
 from agent57.ops.family import betas, gammas
@@ -165,10 +165,13 @@ class Player:
         if self.curiosity is not None:
             self.curiosity.begin(lanes, self._prepared)
 
-    def step(self) -> Played:
-        """Play one action in every lane. Lanes whose episode ended must be begun anew."""
+    def step(self, meanwhile: Callable[[], None] = nothing) -> Played:
+        """Play one action in every lane. Lanes whose episode ended must be begun anew.
+
+        `meanwhile` is called while the environment plays.
+        """
         decision = self.decide()
-        return self.arrive(decision, self._env.step(decision.action))
+        return self.arrive(decision, self._env.step(decision.action, meanwhile))
 
     @torch.inference_mode()
     def decide(self) -> Decision:

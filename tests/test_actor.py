@@ -238,3 +238,15 @@ def test_what_is_behind_the_rewards_is_logged_as_means_over_lanes() -> None:
     incurious, _, logged = make_actor(small_config("r2d2")).step()
     assert not [name for name in logged if name.startswith("curiosity/")]
     assert incurious == []
+
+
+def test_others_may_work_while_the_environment_plays() -> None:
+    plain, busy = make_actor(), make_actor()
+    steps_before: list[int] = []
+    blocks = [
+        block
+        for _ in range(40)
+        for block in busy.step(meanwhile=lambda: steps_before.append(busy.num_steps))[0]
+    ]
+    assert steps_before == list(range(40))
+    assert [b.to_bytes() for b in blocks] == [b.to_bytes() for b in run(plain, 40)[0]]

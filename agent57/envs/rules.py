@@ -2,6 +2,7 @@
 No task lives here.
 """
 
+from collections.abc import Callable
 from typing import Any, Protocol
 
 import numpy as np
@@ -9,7 +10,7 @@ import torch
 
 from agent57.envs.episode_log import check_fits
 from agent57.envs.lanes import Lanes
-from agent57.envs.spec import EnvSpec, Step
+from agent57.envs.spec import EnvSpec, Step, nothing
 
 
 class Rules(Protocol):
@@ -59,9 +60,10 @@ class RulesEnv:
             self._lanes.begin(lanes)
         return self._rules.observe(self._state)
 
-    def step(self, action: np.ndarray) -> Step:
-        """Play one action per lane."""
+    def step(self, action: np.ndarray, meanwhile: Callable[[], None] = nothing) -> Step:
+        """Play one action per lane, after what is done meanwhile."""
         action = self._lanes.check_action(action)
+        meanwhile()
         self._state, reward, terminated = self._rules.move(self._state, action)
         self._num_steps += 1
         truncated = (self._num_steps >= self._rules.max_steps) & ~terminated

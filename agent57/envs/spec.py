@@ -1,5 +1,6 @@
 """What an environment of E lanes offers to a player. No environment lives here."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Literal, Protocol
 
@@ -29,6 +30,10 @@ class Step:
     truncated: np.ndarray  # [E] bool, never where terminated
 
 
+def nothing() -> None:
+    """What is done while lanes play, unless somebody says otherwise."""
+
+
 class EnvironmentFault(RuntimeError):
     """An environment broke its contract or raised while it played: names it, and the lane if known.
 
@@ -50,10 +55,12 @@ class VectorEnv(Protocol):
         """
         ...
 
-    def step(self, action: np.ndarray) -> Step:
+    def step(self, action: np.ndarray, meanwhile: Callable[[], None] = nothing) -> Step:
         """Play one action [E] per lane.
 
-        An action outside the space, or a lane whose episode ended, raises ValueError.
+        `meanwhile` is called once, while the lanes play where they can play by themselves; it must
+        not touch this environment. An action outside the space, or a lane whose episode ended,
+        raises ValueError before that.
         """
         ...
 

@@ -25,6 +25,7 @@ from agent57.replay.buffer import Replay
 from agent57.replay.ratio import SamplesPerInsert
 from agent57.runtime.session import Session
 from agent57.seeds import Role, generator
+from agent57.types import Episode
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -133,9 +134,13 @@ def train(config: Config, parts: Parts, journal: Journal, session: Session) -> N
     actor, replay, learner, evaluator = parts.actor, parts.replay, parts.learner, parts.evaluator
     ratio = SamplesPerInsert(config.replay)
     batch_size = config.learner.batch
+    scores: list[Episode] = []  # of the evaluator, in the step under way
+
+    def evaluate() -> None:
+        scores[:] = evaluator.step(actor.num_frames)
 
     while actor.num_frames < config.run.frames and not session.is_stopping:
-        blocks, episodes, diagnostics = actor.step()
+        blocks, episodes, diagnostics = actor.step(meanwhile=evaluate)
         for block in blocks:
             replay.add(block)
 
@@ -146,8 +151,7 @@ def train(config: Config, parts: Parts, journal: Journal, session: Session) -> N
             replay.reprioritise(batch.key, update.priorities)
             journal.add(update.metrics)
 
-        episodes += evaluator.step(actor.num_frames)
-        for episode in episodes:
+        for episode in (*episodes, *scores):
             journal.add_episode(episode)
         journal.add(diagnostics)
         if journal.is_due(actor.num_frames):

@@ -1,9 +1,13 @@
 """The reference runtime: one seed, one result; who owes what; and every system runs in it."""
 
+from typing import Any
+
 import pytest
 import torch
 
+from agent57.actor import Actor
 from agent57.config import Config
+from agent57.evaluator import Evaluator
 from agent57.presets import PRESETS
 from agent57.runtime import inline
 from tests.small import CPU, Notes, Sitting, changed, same_tree, small_config
@@ -79,6 +83,25 @@ def test_only_the_actors_steps_are_in_the_replay(finished: tuple[inline.Parts, N
     assert finished <= parts.replay.num_transitions <= parts.actor.num_transitions
     lanes = {block.lane for _, block in parts.replay.blocks()}
     assert lanes == {0, 1, 2}
+
+
+def test_the_evaluator_plays_while_the_actors_environment_does(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    order: list[str] = []
+    for kind in (Actor, Evaluator):
+        step, name = kind.step, kind.__name__
+
+        def watched(self: Any, *args: Any, step=step, name=name, **more: Any) -> Any:
+            order.append(f"{name} begins")
+            found = step(self, *args, **more)
+            order.append(f"{name} ends")
+            return found
+
+        monkeypatch.setattr(kind, "step", watched)
+    run(changed(CONFIG, run={"frames": 30}))
+    assert order[:4] == ["Actor begins", "Evaluator begins", "Evaluator ends", "Actor ends"]
+    assert order == order[:4] * 10
 
 
 def test_new_priorities_reach_the_replay(finished: tuple[inline.Parts, Notes]) -> None:
