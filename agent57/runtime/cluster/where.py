@@ -36,11 +36,22 @@ def prepare(config: Config) -> str:
         return address
     is_mine = STARTED_HERE.is_file() and STARTED_HERE.stat().st_uid == os.getuid()
     address = STARTED_HERE.read_text().strip() if is_mine else ""
-    if address and _answers(address):
+    if _is_here(address) and _answers(address):
         return address
     # Ray's mode for a single machine: all it listens on is 127.0.0.1.
     os.environ["RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER"] = "0"
     return ""
+
+
+def _is_here(address: str) -> bool:
+    """Whether host:port is on this machine: a Ray that was killed leaves its address behind."""
+    host, _, _ = address.rpartition(":")
+    try:
+        with socket.socket() as probe:
+            probe.bind((host, 0))
+    except OSError:
+        return False
+    return bool(host)
 
 
 def _answers(address: str) -> bool:

@@ -15,7 +15,7 @@ from agent57.learner import NonFiniteUpdate
 from agent57.records.checkpoint import CheckpointStore
 from agent57.runtime.cluster.conductor import train
 from agent57.runtime.cluster.learning import UPDATES_AHEAD
-from agent57.runtime.cluster.tally import MAX_FAILURES, PartLost
+from agent57.runtime.cluster.tally import MAX_FAILURES, Died, PartLost
 from agent57.runtime.cluster.workers import (
     ActorWorker,
     EvaluatorWorker,
@@ -457,9 +457,14 @@ def test_a_checkpoint_during_which_a_process_dies_is_not_written(tmp_path: Path)
     play = Play(CONFIG, tmp_path)
     play.run(lambda cluster: cluster.tally.steps >= 100)
     save(play, tmp_path)
-    play.calls.settle()
-    play.calls.living(ShardWorker)[0].is_dead = True
-    with pytest.raises(OSError, match="a process died meanwhile"):
+    victim = play.calls.living(ShardWorker)[0]
+
+    def die() -> None:
+        victim.is_dead = True
+        raise Died("in the midst of it")
+
+    victim.worker.state_dict = die
+    with pytest.raises(OSError, match="a process died meanwhile: in the midst of it"):
         play.cluster.state_dict()
     play.run()
     assert play.cluster.tally.shard_restarts == 1

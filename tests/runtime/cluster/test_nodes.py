@@ -16,6 +16,8 @@ from typing import Any
 
 import pytest
 
+from agent57.runtime.cluster.where import STARTED_HERE
+
 pytestmark = [
     pytest.mark.slow,
     pytest.mark.skipif(os.geteuid() != 0 or shutil.which("ip") is None, reason="needs root and ip"),
@@ -57,6 +59,8 @@ def namespaces() -> Iterator[None]:
     for name in NAMES:
         end_all_in(name)
         ip("netns", "del", name)
+    if STARTED_HERE.is_file() and STARTED_HERE.read_text().startswith(ADDRESSES[0]):
+        STARTED_HERE.unlink()  # a Ray that was killed does not take its address back
 
 
 def end_all_in(namespace: str) -> None:

@@ -50,8 +50,11 @@ def test_one_that_runs_here_is_joined(listening: str) -> None:
     assert where.os.environ[LOOPBACK_ONLY] == "unset"
 
 
-def test_one_that_ran_here_once_is_not() -> None:
-    where.STARTED_HERE.write_text("127.0.0.1:9\n")
+@pytest.mark.parametrize("address", ["127.0.0.1:9", "192.0.2.77:6379", "", "no address"])
+def test_one_that_ran_here_once_is_not(address: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    if not address.startswith("127"):  # some networks answer for everybody
+        monkeypatch.setattr(where.socket, "create_connection", lambda *_: socket.socket())
+    where.STARTED_HERE.write_text(f"{address}\n")
     assert where.prepare(CONFIG) == ""
 
 
