@@ -50,7 +50,9 @@ def grouped_bars(
         axis.set_ylabel(y_label)
         axis.set_ylim(0, 1.05)
         axis.spines[["top", "right"]].set_visible(False)
-        axis.legend(frameon=False, fontsize=8, ncols=len(bars), loc="lower left")
+        axis.legend(
+            frameon=False, fontsize=8, ncols=len(bars), loc="lower right", bbox_to_anchor=(1, 1)
+        )
     axes[-1, 0].set_xticks(place, groups)
     axes[-1, 0].set_xlabel(x_label)
     _save(figure, note, files)

@@ -6,7 +6,9 @@ avoid it, because the episode ends there. With one joint network the exploitativ
 beta grows; with separate networks it does not.
 
 Choices the paper leaves open: the constants below follow NGU's Disco Maze table where it has one
-(3x3 convolutions, memory of 5,000, kernel epsilon 0.01, target period 100, no evaluation noise).
+(3x3 convolutions, memory of 5,000, kernel epsilon 0.01, no evaluation noise). The discount is lower
+and the target period shorter, for larger gaps between actions and faster learning; priorities are
+scaled per arm, or the exploratory arm would have the replay to itself at a large beta.
 Networks are small, windows short and lanes many, so that two cores suffice; two arms, because the
 figure compares two policies.
 """
@@ -61,9 +63,9 @@ class Budget:
 
 
 BUDGETS = {
-    "minutes": Budget(betas=(0.01, 0.1, 1.0), num_seeds=1, frames=600_000, num_episodes=500),
+    "minutes": Budget(betas=(0.01, 0.1, 1.0), num_seeds=1, frames=1_000_000, num_episodes=500),
     "full": Budget(
-        betas=(0.01, 0.03, 0.1, 0.3, 1.0), num_seeds=3, frames=1_000_000, num_episodes=1000
+        betas=(0.01, 0.03, 0.1, 0.3, 1.0), num_seeds=3, frames=2_000_000, num_episodes=1000
     ),
 }
 
