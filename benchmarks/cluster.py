@@ -106,7 +106,7 @@ def main() -> None:
                 parts.calls.settle()
                 return (parts.tally.steps - steps) / (time.monotonic() - began)
 
-            parts.calls.settle(with_patient=True)
+            parts.calls.settle(patience=600.0)
             play_for(args.seconds)
             found: dict[str, list[float]] = {"alone": [], "cluster": []}
             for turn in range(args.turns):
