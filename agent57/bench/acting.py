@@ -5,12 +5,16 @@ import itertools
 import numpy as np
 import torch
 
+from agent57.actor import Actor
 from agent57.bench.cost import Cost, Result, compare, cost_of
 from agent57.bench.limits import Emulator, Limits, count_flops
 from agent57.bench.plan import Plan, bench_config
-from agent57.config import CuriosityConfig
+from agent57.config import Config, CuriosityConfig, EnvConfig
 from agent57.curiosity.episodic import EpisodicMemory
-from agent57.runtime import inline
+from agent57.envs.make import make_env
+from agent57.envs.spec import VectorEnv
+from agent57.player import make_networks
+from agent57.runtime.inline import make_layout
 
 AIM = 0.5
 NOVELTY_AIM = 0.5
@@ -18,21 +22,48 @@ CPU = torch.device("cpu")
 WARM_UP_STEPS = 5
 
 
-def acting(plan: Plan, limits: Limits, scale: str, lanes: int) -> Result:
-    """Agent steps per second of a whole actor: networks, emulator, novelty, assembly."""
+class Emulators:
+    """Emulators alone, made once: a lane takes a quarter of a second of a core to start.
+
+    More lanes than the main ones cost in proportion, since those already keep all cores busy.
+    """
+
+    def __init__(self, main_lanes: int) -> None:
+        self._main_lanes = main_lanes
+        self._made: dict[int, Emulator] = {}
+
+    def step(self, config: EnvConfig, lanes: int, seconds: float) -> Cost:
+        """The cost of one action in every lane."""
+        num_made = min(lanes, self._main_lanes)
+        if num_made not in self._made:
+            self._made[num_made] = Emulator(config, num_made)
+            cost_of(self._made[num_made].step, calls=WARM_UP_STEPS)
+        return cost_of(self._made[num_made].step, seconds) * (lanes / num_made)
+
+    def close(self) -> None:
+        """Release the lanes."""
+        for emulator in self._made.values():
+            emulator.close()
+
+
+def acting(
+    plan: Plan, limits: Limits, emulators: Emulators, scale: str, lanes: int, flops: float
+) -> Result:
+    """Agent steps per second of a whole actor: networks, emulator, novelty, assembly.
+
+    `flops` are those of one lane's step.
+    """
     config = bench_config(scale, lanes)
-    actor = inline.build(config, CPU).actor
-    emulator = Emulator(config.env, lanes)
-    for _ in range(WARM_UP_STEPS):
-        actor.step()
-        emulator.step()
-    flops = _flops_of_a_step(scale)
+    env = make_env(config.env, lanes)
+    actor = make_actor(config, env)
+    cost_of(actor.step, calls=WARM_UP_STEPS)
 
     def unavoidable() -> Cost:
-        return cost_of(emulator.step, plan.seconds) + limits.flop() * (lanes * flops)
+        alone = emulators.step(config.env, lanes, plan.seconds)
+        return alone + limits.flop() * (lanes * flops)
 
     figures = compare(lambda: cost_of(actor.step, plan.seconds), unavoidable, plan.repeats, lanes)
-    emulator.close()
+    env.close()
     return Result(
         part="acting",
         scale=scale,
@@ -44,19 +75,28 @@ def acting(plan: Plan, limits: Limits, scale: str, lanes: int) -> Result:
     )
 
 
-def _flops_of_a_step(scale: str) -> int:
+def make_actor(config: Config, env: VectorEnv) -> Actor:
+    """An actor whose learner never learns."""
+    networks = make_networks(config, env.spec)
+    layout = make_layout(env.spec, networks)
+    return Actor(config, env, layout, lambda: (networks.state_dict(), 0), CPU)
+
+
+def flops_of_a_step(scale: str) -> int:
     """Arithmetic of one lane's step, which any number of lanes multiplies.
 
     Counted with a single thread, because the counter does not see what other threads do.
     """
-    num_threads = torch.get_num_threads()
+    config, num_threads = bench_config(scale, 1), torch.get_num_threads()
+    env = make_env(config.env, 1)
     torch.set_num_threads(1)
     try:
-        actor = inline.build(bench_config(scale, 1), CPU).actor
+        actor = make_actor(config, env)
         actor.step()
         return count_flops(actor.step)
     finally:
         torch.set_num_threads(num_threads)
+        env.close()
 
 
 def novelty(plan: Plan, limits: Limits, memory: int, lanes: int = 16) -> Result:

@@ -49,8 +49,14 @@ def random_batch(config: Config, spec: EnvSpec, num_values: int, state_size: int
     )
 
 
-def learning(plan: Plan, limits: Limits, scale: str, *, is_compiled: bool) -> Result:
-    """Timesteps per second through `Learner.update`."""
+def learning(
+    plan: Plan, limits: Limits, scale: str, *, is_compiled: bool, flops: float | None = None
+) -> Result:
+    """Timesteps per second through `Learner.update`.
+
+    `flops` are those of a timestep. They are counted if not given, which a compiled update does not
+    allow.
+    """
     config = bench_config(scale, plan.main_lanes)
     if is_compiled:
         config = replace(config, learner=replace(config.learner, compile="on"))
@@ -58,17 +64,18 @@ def learning(plan: Plan, limits: Limits, scale: str, *, is_compiled: bool) -> Re
     networks = make_networks(config, spec)
     learner = Learner(config, networks, CPU)
     batch = random_batch(config, spec, networks.num_values, networks.state_size)
-    if is_compiled:
-        learner.update(batch)  # compiles, before another learner of the same code is there
-    # Compiled graphs hide their arithmetic from the counter; it is that of the plain update.
-    plain = Learner(bench_config(scale, plan.main_lanes), make_networks(config, spec), CPU)
-    flops = count_flops(lambda: plain.update(batch))
-    del plain
-    learner.update(batch)
     rows, size = config.sequence.window, config.learner.batch
+
+    def update() -> None:
+        learner.update(batch)
+
+    if flops is None:
+        flops = count_flops(update) / (rows * size)
+    else:
+        update()  # the first one compiles and allocates
     figures = compare(
-        lambda: cost_of(lambda: learner.update(batch), plan.seconds),
-        lambda: limits.flop() * flops,
+        lambda: cost_of(update, plan.seconds),
+        lambda: limits.flop() * (rows * size * flops),
         plan.repeats,
         rows * size,
     )
@@ -78,6 +85,6 @@ def learning(plan: Plan, limits: Limits, scale: str, *, is_compiled: bool) -> Re
         setting=f"{'compiled' if is_compiled else 'eager'}, {size} x {rows}",
         unit="timesteps",
         aim=COMPILED_AIM if is_compiled else EAGER_AIM,
-        flops=flops / (rows * size),
+        flops=flops,
         **figures,
     )

@@ -39,23 +39,20 @@ class Emulator:
     """Lanes of a game that somebody plays at random, and nothing else."""
 
     def __init__(self, config: EnvConfig, num_lanes: int) -> None:
+        self.num_lanes = num_lanes
         self._env = make_env(config, num_lanes)
         self._rng = np.random.default_rng(0)
         self._reset(np.ones(num_lanes, bool))
 
     def step(self) -> None:
         """Play one action in every lane."""
-        step = self._env.step(self._rng.integers(self._env.spec.num_actions, size=self._num_lanes))
+        step = self._env.step(self._rng.integers(self._env.spec.num_actions, size=self.num_lanes))
         ended = step.terminated | step.truncated
         if ended.any():
             self._reset(ended)
 
-    @property
-    def _num_lanes(self) -> int:
-        return self._env.num_lanes
-
     def _reset(self, lanes: np.ndarray) -> None:
-        self._env.reset(lanes, self._rng.integers(2**31, size=self._num_lanes))
+        self._env.reset(lanes, self._rng.integers(2**31, size=self.num_lanes))
 
     def close(self) -> None:
         """Release the lanes."""

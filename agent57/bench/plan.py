@@ -13,14 +13,15 @@ class Plan:
     """What `agent57 bench` goes through."""
 
     scales: tuple[str, ...]  # the first one is also measured in the scaling tables
-    repeats: int
+    repeats: int  # of each measurement; the median counts
+    scaling_repeats: int  # of those that only the scaling tables show
     seconds: float  # of one measurement of something short
     main_lanes: int
     lanes: tuple[int, ...]  # of the scaling table
-    memories: tuple[int, ...]  # states in an episodic memory
+    memories: tuple[int, ...]  # states in an episodic memory, ascending
     threads: tuple[int, ...]
     games: tuple[str, ...]
-    game_steps: int
+    game_steps: int  # of a lane
     whole_updates: int  # at least, in the end-to-end part
     compiled: bool
 
@@ -28,7 +29,8 @@ class Plan:
 FULL = Plan(
     scales=("paper", "laptop"),
     repeats=3,
-    seconds=0.5,
+    scaling_repeats=2,
+    seconds=0.3,
     main_lanes=16,
     lanes=(1, 4, 16, 64),
     memories=(1_000, 10_000, 30_000),
@@ -37,13 +39,14 @@ FULL = Plan(
         "pong", "breakout", "montezuma_revenge", "private_eye", "beam_rider", "skiing", "enduro",
         "battle_zone",
     ),
-    game_steps=330,
+    game_steps=250,
     whole_updates=3,
     compiled=True,
 )  # fmt: skip
 QUICK = Plan(
     scales=("tiny",),
     repeats=1,
+    scaling_repeats=1,
     seconds=0.02,
     main_lanes=4,
     lanes=(1,),

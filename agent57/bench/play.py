@@ -64,6 +64,27 @@ def record(game: str, num_lanes: int, num_steps: int, seed: int) -> Recording:
     return recording
 
 
+def folded(recording: Recording, pieces: int) -> Recording:
+    """Each lane cut into pieces of equal length, side by side as lanes of their own."""
+    num_steps = recording.action.shape[1] // pieces
+
+    def fold(rows: np.ndarray, extra: int) -> np.ndarray:
+        starts = np.arange(pieces)[:, None] * num_steps
+        cut = rows[:, starts + np.arange(num_steps + extra)]  # [E, pieces, steps, ...]
+        return cut.reshape(-1, *cut.shape[2:])
+
+    finals = {
+        (lane * pieces + t // num_steps, t % num_steps): observation
+        for (lane, t), observation in recording.final_observation.items()
+    }
+    arrays = {
+        field.name: fold(getattr(recording, field.name), extra=field.name == "observation")
+        for field in dataclasses.fields(Recording)
+        if field.name != "final_observation"
+    }
+    return Recording(final_observation=finals, **arrays)
+
+
 def joined(recordings: list[Recording]) -> Recording:
     """The lanes of all recordings side by side."""
     finals, first = {}, 0

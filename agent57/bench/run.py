@@ -9,7 +9,7 @@ from dataclasses import replace
 import torch
 from rich.console import Console
 
-from agent57.bench.acting import acting, novelty
+from agent57.bench.acting import Emulators, acting, flops_of_a_step, novelty
 from agent57.bench.cost import Result
 from agent57.bench.learning import learning
 from agent57.bench.limits import Limits
@@ -35,14 +35,21 @@ def run_bench(plan: Plan, console: Console) -> Report:
 
 def _measure(plan: Plan, tell: Callable[[str], None], begun: float) -> Report:
     first, limits = plan.scales[0], Limits(plan.seconds)
+    brief = replace(plan, repeats=plan.scaling_repeats)
     rates = {
         "sgemm GFLOP/s": 1e-9 / limits.flop().wall,
         "memory read GB/s": 1e-9 / limits.byte().wall,
     }
     tell("acting")
-    act = [acting(plan, limits, scale, plan.main_lanes) for scale in plan.scales]
+    emulators = Emulators(plan.main_lanes)
+    flops = {scale: flops_of_a_step(scale) for scale in plan.scales}
+    act = [
+        acting(plan, limits, emulators, scale, plan.main_lanes, flops[scale])
+        for scale in plan.scales
+    ]
     tell("novelty")
-    by_memory = [novelty(plan, limits, memory) for memory in plan.memories]
+    by_memory = [novelty(brief, limits, memory) for memory in plan.memories[:-1]]
+    by_memory.append(novelty(plan, limits, plan.memories[-1]))
     tell("replay")
     recorded = recordings(plan)
     replay, sizes = storing(plan, recorded), bytes_per_transition(recorded)
@@ -51,13 +58,16 @@ def _measure(plan: Plan, tell: Callable[[str], None], begun: float) -> Report:
     learn = [learning(plan, limits, scale, is_compiled=False) for scale in plan.scales]
     if plan.compiled and has_compiler():
         tell("learning, compiled (compiling alone takes half a minute)")
-        learn.append(learning(plan, limits, first, is_compiled=True))
+        learn.append(learning(plan, limits, first, is_compiled=True, flops=learn[0].flops))
     tell("end to end")
     whole = [end_to_end(plan, scale) for scale in plan.scales]
     tell("scaling")
     main = {plan.main_lanes: act[0]}
-    by_lanes = [main.get(n) or acting(plan, limits, first, n) for n in plan.lanes]
-    by_threads = _by_threads(plan, [act[0], learn[0]])
+    by_lanes = [
+        main.get(n) or acting(brief, limits, emulators, first, n, flops[first]) for n in plan.lanes
+    ]
+    by_threads = _by_threads(brief, emulators, flops[first], act[0], learn[0])
+    emulators.close()
     rates["sgemm GFLOP/s afterwards"] = 1e-9 / limits.flop().wall
     return Report(
         machine=_machine(time.monotonic() - begun),
@@ -68,17 +78,19 @@ def _measure(plan: Plan, tell: Callable[[str], None], begun: float) -> Report:
     )
 
 
-def _by_threads(plan: Plan, with_all: list[Result]) -> list[Result]:
-    """Acting and learning with fewer threads of torch; the emulators keep theirs."""
+def _by_threads(
+    plan: Plan, emulators: Emulators, flops: float, act: Result, learn: Result
+) -> list[Result]:
+    """Acting and learning with fewer threads of torch than these; the emulators keep theirs."""
     scale, results = plan.scales[0], []
     for threads in plan.threads:
-        found = with_all
+        found = [act, learn]
         if threads != max(plan.threads):
             torch.set_num_threads(threads)
             limits = Limits(plan.seconds)  # of as many threads
             found = [
-                acting(plan, limits, scale, plan.main_lanes),
-                learning(plan, limits, scale, is_compiled=False),
+                acting(plan, limits, emulators, scale, plan.main_lanes, flops),
+                learning(plan, limits, scale, is_compiled=False, flops=learn.flops),
             ]
         results += [replace(result, setting=f"{threads} threads") for result in found]
     torch.set_num_threads(max(plan.threads))

@@ -27,16 +27,17 @@ def end_to_end(plan: Plan, scale: str) -> Result:
     """Agent steps per second of the inline runtime, its evaluator and journal included."""
     config = bench_config(scale, plan.main_lanes)
     parts = inline.build(config, torch.device("cpu"))
-    lanes = config.actor.lanes
-    steps = _steps(config, plan.whole_updates)
+    lanes, period = config.actor.lanes, config.sequence.period
+    periods = _periods(config, plan.whole_updates)
+    steps, half = periods * period, -(-periods // 2) * period
     with _journal(config) as journal:
-        while parts.learner.num_updates < 2:
-            _train(config, parts, journal, config.sequence.period)
-        before = _alone(config, parts, steps)
+        while parts.learner.num_updates < 1:
+            _train(config, parts, journal, period)
+        before = _alone(config, parts, half)
         num_updates = parts.learner.num_updates
         whole = cost_of(lambda: _train(config, parts, journal, steps))
         num_updates = parts.learner.num_updates - num_updates
-        after = _alone(config, parts, steps)
+        after = _alone(config, parts, half)
     played, learned = ((a + b) * 0.5 for a, b in zip(before, after, strict=True))
     alone = played * steps + learned * num_updates
     rate = steps * lanes / whole.wall
@@ -56,14 +57,13 @@ def end_to_end(plan: Plan, scale: str) -> Result:
     )
 
 
-def _steps(config: Config, num_updates: int) -> int:
-    """Steps of every lane that earn a whole number of updates, and at least so many.
+def _periods(config: Config, num_updates: int) -> int:
+    """Replay periods that earn a whole number of updates, and at least so many.
 
-    Lanes that began together complete their windows together, every `sequence.period` steps.
+    Lanes that began together complete their windows together, one of each in every period.
     """
     earned = Fraction(config.replay.samples_per_insert) * config.actor.lanes / config.learner.batch
-    periods = earned.denominator
-    return periods * math.ceil(num_updates / (periods * earned)) * config.sequence.period
+    return earned.denominator * math.ceil(num_updates / (earned.denominator * earned))
 
 
 @contextmanager

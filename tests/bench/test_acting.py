@@ -1,8 +1,6 @@
 import torch
 
-from agent57.bench.acting import acting
-from agent57.bench.limits import Limits
-from agent57.bench.plan import QUICK
+from agent57.bench.acting import flops_of_a_step
 
 
 def test_all_networks_are_counted_whatever_the_threads() -> None:
@@ -10,7 +8,7 @@ def test_all_networks_are_counted_whatever_the_threads() -> None:
     before = torch.get_num_threads()
     for threads in (1, 2):
         torch.set_num_threads(threads)
-        counted.add(acting(QUICK, Limits(0.0), "tiny", lanes=1).flops)
+        counted.add(flops_of_a_step("tiny"))
         assert torch.get_num_threads() == threads
     torch.set_num_threads(before)
     assert len(counted) == 1
