@@ -114,7 +114,7 @@ def test_faults_end_a_run_with_the_line_they_have_inline(
 ) -> None:
     def spoil(parts: Cluster) -> None:
         def fill(worker: Any) -> None:
-            for parameter in worker._learner.networks.value.parameters():
+            for parameter in worker._learner._target.parameters():  # actors never see these
                 parameter.data.fill_(np.nan)
 
         ray.get(parts.learning.processes()[0].__ray_call__.remote(fill))
