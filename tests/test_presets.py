@@ -10,7 +10,8 @@ SIZES = {  # what a scale may change; everything else is the algorithm's
     "network.state", "network.head", "network.embedding", "network.inverse_head", "network.rnd",
     "sequence.trace", "sequence.period", "sequence.burn_in", "replay.capacity",
     "replay.min_windows", "replay.samples_per_insert", "learner.batch", "learner.learning_rate",
-    "learner.target_period", "learner.compile", "learner.novelty_learning_rate", "actor.lanes",
+    "learner.adam_epsilon", "learner.target_period", "learner.compile",
+    "learner.novelty_learning_rate", "actor.lanes",
     "actor.pull_period", "curiosity.memory", "curiosity.warmup_steps", "run.log_frames",
     "run.agent", "run.scale", "run.frames", "evaluator.lanes", "cluster.actors",
 }  # fmt: skip

@@ -22,6 +22,7 @@ from agent57.reproduce.experiment import Budget, Contestant, Criterion, Experime
 SETTINGS = {
     "pixels": (
         "--scale", "laptop",
+        "--learner.td-scale", "priority",  # or arms without novelty are hardly ever drawn
     ),
     "grid": (
         "--scale", "laptop",
@@ -38,7 +39,7 @@ SETTINGS = {
         "--learner.learning-rate", "5e-4",
         "--learner.adam-epsilon", "1e-6",
         "--learner.target-period", "200",
-        "--learner.td-scale", "priority",  # or arms without novelty are hardly ever drawn
+        "--learner.td-scale", "priority",
         "--actor.lanes", "32",
         "--actor.epsilon-alpha", "4",
         "--curiosity.memory", "5000",
