@@ -63,7 +63,7 @@ class Budget:
 
 
 BUDGETS = {
-    "minutes": Budget(betas=(0.01, 0.1, 1.0), num_seeds=1, frames=1_000_000, num_episodes=500),
+    "minutes": Budget(betas=(0.01, 0.1, 1.0), num_seeds=1, frames=1_200_000, num_episodes=500),
     "full": Budget(
         betas=(0.01, 0.03, 0.1, 0.3, 1.0), num_seeds=3, frames=2_000_000, num_episodes=1000
     ),
