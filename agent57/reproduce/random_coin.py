@@ -13,12 +13,10 @@ Networks are small, windows short and lanes many, so that two cores suffice; two
 figure compares two policies.
 """
 
-from dataclasses import dataclass
 from pathlib import Path
 
 from agent57.reproduce.criteria import arm_score, minus, over
-from agent57.reproduce.experiment import Budget as SharedBudget
-from agent57.reproduce.experiment import Contestant, Criterion, Experiment, Results
+from agent57.reproduce.experiment import Budget, Contestant, Criterion, Experiment, Results
 
 AGENTS = {"ngu-sep-nets": "NGU, separate networks", "ngu": "NGU (joint network)"}
 POLICIES = {"exploitative": 0, "exploratory": -1}  # and their arms
@@ -52,22 +50,7 @@ SETTINGS = (
 )  # fmt: skip
 
 
-@dataclass(frozen=True, kw_only=True)
-class Budget:
-    """How much to spend."""
-
-    betas: tuple[float, ...]
-    num_seeds: int
-    frames: int
-    num_episodes: int  # played with each policy in the end
-
-
-BUDGETS = {
-    "minutes": Budget(betas=(0.01, 0.1, 1.0), num_seeds=1, frames=1_200_000, num_episodes=500),
-    "full": Budget(
-        betas=(0.01, 0.03, 0.1, 0.3, 1.0), num_seeds=3, frames=2_000_000, num_episodes=1000
-    ),
-}
+BETAS = {"minutes": (0.01, 0.1, 1.0), "full": (0.01, 0.03, 0.1, 0.3, 1.0)}  # that a budget pays for
 
 
 def label(agent: str, beta: float) -> str:
@@ -77,9 +60,13 @@ def label(agent: str, beta: float) -> str:
 
 def experiment() -> Experiment:
     """Both agents at every beta."""
-    betas = sorted({beta for budget in BUDGETS.values() for beta in budget.betas}, reverse=True)
-    shared = [beta for beta in betas if all(beta in budget.betas for budget in BUDGETS.values())]
-    lowest, highest = shared[-1], shared[0]
+    betas = sorted(set().union(*BETAS.values()), reverse=True)
+    shared = set(betas).intersection(*BETAS.values())
+    lowest, highest = min(shared), max(shared)
+    labels = {
+        name: tuple(label(agent, beta) for beta in paid for agent in AGENTS)
+        for name, paid in BETAS.items()
+    }
     return Experiment(
         name="random-coin",
         claim="separate networks keep the exploitative policy intact (section 4.2)",
@@ -91,13 +78,10 @@ def experiment() -> Experiment:
             for beta in betas
         },
         budgets={
-            name: SharedBudget(
-                frames=budget.frames,
-                num_seeds=budget.num_seeds,
-                num_episodes=budget.num_episodes,
-                labels=tuple(label(agent, beta) for beta in budget.betas for agent in AGENTS),
-            )
-            for name, budget in BUDGETS.items()
+            "minutes": Budget(
+                frames=1_200_000, num_seeds=1, num_episodes=500, labels=labels["minutes"]
+            ),
+            "full": Budget(frames=2_000_000, num_seeds=3, num_episodes=1000, labels=labels["full"]),
         },
         criteria=(
             Criterion(
@@ -144,9 +128,7 @@ def worst_exploitative(results: Results) -> float:
     return min(arm_score(name, 0)(results) for name in labels)
 
 
-def draw_bars(
-    experiment: Experiment, budget: SharedBudget, results: Results, out: Path
-) -> list[str]:
+def draw_bars(experiment: Experiment, budget: Budget, results: Results, out: Path) -> list[str]:
     """The paper's figure: both policies per beta, one panel per agent."""
     from agent57.records.figures import grouped_bars
 
