@@ -394,7 +394,7 @@ class Config:
             self._check_cluster()
 
     def _check_cluster(self) -> None:
-        """What the parts must share evenly."""
+        """What the parts must share evenly, and what they need to be brought back."""
         require(
             self.actor.lanes % self.cluster.actors == 0,
             f"actor.lanes must be a multiple of cluster.actors ({self.cluster.actors}), "
@@ -410,6 +410,11 @@ class Config:
             shard_capacity >= 2 * self.sequence.window,
             f"replay.capacity must hold two windows ({2 * self.sequence.window} transitions) in "
             f"each of the {self.cluster.shards} shards, got {self.replay.capacity}",
+        )
+        require(
+            self.run.checkpoints_kept >= 2,
+            f"run.checkpoints_kept must be at least 2 on a cluster, where one is read while the "
+            f"next is written, got {self.run.checkpoints_kept}",
         )
 
     @property

@@ -187,6 +187,7 @@ def test_a_file_of_version_1_lacks_what_came_later() -> None:
         ({"cluster": {"actors": 2, "shards": 3}}, "cluster.shards must not exceed"),
         ({"cluster": {"learners": 3}}, "learner.batch must be a multiple of cluster.learners"),
         ({"cluster": {"actor_gpus": 1.5}}, "cluster.actor_gpus must lie in"),
+        ({"run": {"runtime": "cluster", "checkpoints_kept": 1}}, "at least 2 on a cluster.* got 1"),
         (
             {"cluster": {"shards": 16}, "replay": {"capacity": 4000, "min_windows": 1}},
             "replay.capacity must hold two windows",
