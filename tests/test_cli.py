@@ -13,6 +13,7 @@ from gymnasium import spaces
 from rich.console import Console
 
 from agent57.cli import COMMANDS, run
+from agent57.commands.train import configured
 from agent57.config import Config, to_dict
 from agent57.records.folder import CONFIG_FILE, RunFolder
 
@@ -73,6 +74,12 @@ WRONG = [
     (("--runtime", "cluster", "--actors", "0"), "--actors must be positive", "got 0"),
     (("--runtime", "cluster", "--lanes-per-actor", "-1"), "--lanes-per-actor must be", "got -1"),
     (("--runtime", "cluster", "--actors", "3"), "actor.lanes must be a multiple", "--lanes-per"),
+    (("--runtime", "cluster", "--run.runtime", "inline"), "--run.runtime", "settled by --runtime"),
+    (
+        ("--runtime", "cluster", "--lanes-per-actor", "2", "--actor.lanes=8"),
+        "--actor.lanes is settled by --lanes-per-actor",
+        "give one of them",
+    ),
     (("--runtime", "cluster", "--cluster.shards", "9"), "cluster.shards must not exceed", "got 9"),
     (("--runtime", "cluster", "--ray-address", "127.0.0.1:9"), "nothing answers", "ray start"),
     (("--runtime", "clutser"), "--runtime", "clutser"),
@@ -106,6 +113,25 @@ def test_bad_settings_are_one_line_and_leave_nothing(
     assert fix in errors
     assert not output
     assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize(
+    ("args", "actors", "lanes"),
+    [
+        ((), 2, 8),
+        (("--actors", "4"), 4, 8),
+        (("--actors", "3", "--lanes-per-actor", "5"), 3, 15),
+        (("--lanes-per-actor", "5"), 2, 10),
+        # Fields that follow count as if they had been there from the start.
+        (("--actors", "3", "--actor.lanes", "6"), 3, 6),
+        (("--cluster.actors", "3", "--lanes-per-actor", "5"), 3, 15),
+        (("--actors", "8", "--cluster.shards", "8"), 8, 8),
+    ],
+)
+def test_lanes_and_actors_on_a_cluster(args: tuple[str, ...], actors: int, lanes: int) -> None:
+    config, _ = configured([*TINY, "--runtime", "cluster", *args])
+    assert config.run.runtime == "cluster"
+    assert (config.cluster.actors, config.actor.lanes) == (actors, lanes)
 
 
 @pytest.mark.parametrize(

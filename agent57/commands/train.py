@@ -73,32 +73,41 @@ def configured(args: list[str]) -> tuple[Config, Path]:
         frames=config.run.frames if known.frames is None else known.frames,
     )
     config = replace(config, run=run, env=replace(config.env, name=known.env))
-    config = apply_overrides(on_cluster(config, known), rest)
+    check_spread(known)
+    if known.runtime == "cluster":
+        config = on_cluster(config, known, rest)
+    else:
+        config = apply_overrides(config, rest)
     return config, known.out or Path("runs") / config.env.name.replace("/", "-")
 
 
-def on_cluster(config: Config, known: Train) -> Config:
-    """The configuration with its parts spread as the options ask for."""
-    if known.runtime == "inline":
-        given = {
-            "--actors": known.actors,
-            "--lanes-per-actor": known.lanes_per_actor,
-            "--ray-address": known.ray_address or None,
-        }
-        for name, value in given.items():
-            require(value is None, f"{name} is for --runtime cluster")
-        return config
-    require_some = {"--actors": known.actors, "--lanes-per-actor": known.lanes_per_actor}
-    for name, count in require_some.items():
+def check_spread(known: Train) -> None:
+    """Refuse options that spread a run which is not on a cluster, or over less than one process."""
+    counts = {"--actors": known.actors, "--lanes-per-actor": known.lanes_per_actor}
+    for name, value in {**counts, "--ray-address": known.ray_address or None}.items():
+        require(value is None or known.runtime == "cluster", f"{name} is for --runtime cluster")
+    for name, count in counts.items():
         require(count is None or count > 0, f"{name} must be positive, got {count}")
+
+
+def on_cluster(config: Config, known: Train, args: list[str]) -> Config:
+    """The configuration with --group.field value options applied and its parts spread.
+
+    It says cluster in the end only: what the parts must share evenly is checked when all is known.
+    """
+    settled = {"--run.runtime": "--runtime"}
+    if known.lanes_per_actor:
+        settled["--actor.lanes"] = "--lanes-per-actor"
+    for name in (arg.split("=")[0] for arg in args):
+        require(name not in settled, f"{name} is settled by {settled.get(name)}: give one of them")
     actors = known.actors or config.cluster.actors
-    lanes = config.actor.lanes if known.lanes_per_actor is None else actors * known.lanes_per_actor
-    return replace(
-        config,
-        run=replace(config.run, runtime="cluster"),
-        actor=replace(config.actor, lanes=lanes),
-        cluster=replace(config.cluster, actors=actors, ray_address=known.ray_address),
-    )
+    cluster = replace(config.cluster, actors=actors, ray_address=known.ray_address)
+    config = apply_overrides(replace(config, cluster=cluster), args)
+    lanes = config.actor.lanes
+    if known.lanes_per_actor:
+        lanes = known.lanes_per_actor * config.cluster.actors
+    run, actor = replace(config.run, runtime="cluster"), replace(config.actor, lanes=lanes)
+    return replace(config, run=run, actor=actor)
 
 
 def apply_overrides(config: Config, args: list[str]) -> Config:
