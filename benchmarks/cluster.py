@@ -92,9 +92,10 @@ def main() -> None:
         def add_episode(self, episode):
             pass
 
-    with tempfile.TemporaryDirectory() as folder:
-        where = (address, torch.device("cpu"), Path(folder))
-        with conductor.build(config, *where, Notes(), print) as parts:
+    cpu = torch.device("cpu")
+    with tempfile.TemporaryDirectory() as folder, conductor.joined(config, address, cpu, print):
+        build = conductor.build(config, cpu, Path(folder), Notes(), print)
+        with build as parts:
             parts.start()
 
             def play_for(seconds: float) -> float:

@@ -57,9 +57,8 @@ def start(config: Config, out: Path, console: Console) -> None:
     device = choose_device(config.run.device)
     check_precision(config, device)
     check_env(config.env)
-    address = _address(config)
-    folder = RunFolder.create(out, config)
-    _run(config, folder, device, address, console, is_resumed=False)
+    with _on_ray(config, device, console):  # first: one without room leaves no folder behind
+        _run(config, RunFolder.create(out, config), device, console, is_resumed=False)
 
 
 def resume(
@@ -80,31 +79,35 @@ def resume(
         )
         config = replace(config, run=replace(config.run, frames=frames))
     device = choose_device(config.run.device)
-    address = _address(config)
     folder = RunFolder(path)
-    _run(config, folder, device, address, console, is_resumed=True)
+    with _on_ray(config, device, console):
+        _run(config, folder, device, console, is_resumed=True)
 
 
-def _address(config: Config) -> str:
-    """Of the Ray that a run on a cluster is to join; "" otherwise."""
-    return prepare(config) if config.run.runtime == "cluster" else ""
+@contextlib.contextmanager
+def _on_ray(config: Config, device: torch.device, console: Console) -> Iterator[None]:
+    """Join the Ray that a run on a cluster needs; one process needs none."""
+    if config.run.runtime == "inline":
+        yield
+        return
+    address = prepare(config)
+    from agent57.runtime.cluster import conductor
+
+    with conductor.joined(config, address, device, partial(_warn, console)):
+        yield
+
+
+def _warn(console: Console, text: str) -> None:
+    with contextlib.suppress(OSError):  # a terminal that is gone must not end a run
+        console.print(text, style="yellow", markup=False, highlight=False, soft_wrap=True)
 
 
 def _run(
-    config: Config,
-    folder: RunFolder,
-    device: torch.device,
-    address: str,
-    console: Console,
-    is_resumed: bool,
+    config: Config, folder: RunFolder, device: torch.device, console: Console, is_resumed: bool
 ) -> None:
     keep_freed_memory()
     torch.set_num_threads(config.run.threads or os.cpu_count() or 1)
-
-    def warn(text: str) -> None:
-        with contextlib.suppress(OSError):  # a terminal that is gone must not end a run
-            console.print(text, style="yellow", markup=False, highlight=False, soft_wrap=True)
-
+    warn = partial(_warn, console)
     journal = Journal(folder, config.run.log_frames)
     with contextlib.ExitStack() as stack:
         stack.callback(folder.close)
@@ -116,7 +119,7 @@ def _run(
         else:
             from agent57.runtime.cluster import conductor
 
-            where = (address, device, folder.path / CHECKPOINTS)
+            where = (device, folder.path / CHECKPOINTS)
             parts = many = stack.enter_context(conductor.build(config, *where, journal, warn))
             train = partial(conductor.train, many, journal)
         saver = Saver(config, folder, parts, journal, warn)

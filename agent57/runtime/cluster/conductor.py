@@ -215,15 +215,10 @@ class Cluster:
 
 
 @contextmanager
-def build(
-    config: Config,
-    address: str,
-    device: torch.device,
-    checkpoints: Path,
-    journal: Journal,
-    warn: Callable[[str], None],
-) -> Iterator[Cluster]:
-    """The parts of a run on the Ray at `address`, or on one of its own."""
+def joined(
+    config: Config, address: str, device: torch.device, warn: Callable[[str], None]
+) -> Iterator[None]:
+    """The Ray at `address`, or one of the run's own, once it is known to have room."""
     spec = check_env(config.env)
     layout = make_layout(spec, make_networks(config, spec))
     batch_bytes = config.learner.batch * (config.sequence.window + 1) * layout.observation_bytes
@@ -232,11 +227,25 @@ def build(
         warning = check_resources(config, config.cluster.learners * (device.type == "cuda"))
         if warning:
             warn(warning)
-        parts = Cluster(config, spec, layout, device, Calls(), checkpoints, journal, warn)
-        try:
-            yield parts
-        finally:
-            parts.close()
+        yield
+
+
+@contextmanager
+def build(
+    config: Config,
+    device: torch.device,
+    checkpoints: Path,
+    journal: Journal,
+    warn: Callable[[str], None],
+) -> Iterator[Cluster]:
+    """The parts of a run, on the Ray that was joined."""
+    spec = check_env(config.env)
+    layout = make_layout(spec, make_networks(config, spec))
+    parts = Cluster(config, spec, layout, device, Calls(), checkpoints, journal, warn)
+    try:
+        yield parts
+    finally:
+        parts.close()
 
 
 def train(parts: Cluster, journal: Journal, session: Session) -> None:

@@ -15,6 +15,7 @@ from agent57.config import ConfigError
 from agent57.envs.spec import EnvironmentFault
 from agent57.presets import make_config
 from agent57.runtime import run
+from agent57.runtime.cluster import conductor
 from agent57.runtime.cluster.calls import Calls, check_resources
 from agent57.runtime.cluster.conductor import Cluster
 from agent57.runtime.cluster.tally import Died
@@ -186,6 +187,15 @@ def test_room_for_actors_is_looked_at() -> None:
     assert "room for 0 of 2 actors" in (check_resources(many, 0) or "")
     with pytest.raises(ConfigError, match="the learners need 1 GPUs, Ray has 0"):
         check_resources(CONFIG, 1)
+
+
+def test_a_ray_without_room_leaves_no_folder(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(conductor, "check_resources", lambda config, _: check_resources(config, 1))
+    with pytest.raises(ConfigError, match="the learners need 1 GPUs, Ray has 0"):
+        train(CONFIG, tmp_path / "run")
+    assert not list(tmp_path.iterdir())
 
 
 def test_two_learners_are_one(tmp_path: Path) -> None:
