@@ -21,7 +21,7 @@ from agent57.ops.priority import sequence_priority, trained_rows
 from agent57.ops.td import mixed_td_error, td_errors, value_weights
 from agent57.ops.td_scale import td_scale
 from agent57.player import Player, PublishedWeights
-from agent57.replay.assembler import Assembled, Assembler, WindowTrace
+from agent57.replay.assembler import Assembled, Assembler, WindowTraces
 from agent57.replay.block import Block, Layout
 from agent57.seeds import Role, generator
 from agent57.types import Episode, Played
@@ -118,26 +118,27 @@ class Actor:
             controller.observe(episode.arm, episode.episode_return)
         return episodes
 
-    def _with_priorities(self, assembled: list[Assembled]) -> list[Block]:
+    def _with_priorities(self, assembled: Assembled) -> list[Block]:
         """The blocks, each with the initial priority of the window it completes."""
-        traces = [item.trace for item in assembled if item.trace is not None]
-        priorities = iter(self._initial_priorities(traces) if traces else [])
+        if assembled.traces is None:
+            return assembled.blocks
+        priorities = iter(self._initial_priorities(assembled.traces))
         return [
-            item.block
-            if item.trace is None
-            else dataclasses.replace(item.block, priority=next(priorities))
-            for item in assembled
+            dataclasses.replace(block, priority=next(priorities))
+            if block.completes_window(self._config.sequence)
+            else block
+            for block in assembled.blocks
         ]
 
     @torch.inference_mode()
-    def _initial_priorities(self, traces: list[WindowTrace]) -> list[float]:
+    def _initial_priorities(self, traces: WindowTraces) -> list[float]:
         """Priorities of new windows, with the actor's values for online and target alike."""
         rows = {
-            name: torch.from_numpy(np.stack([getattr(trace, name) for trace in traces], axis=1))
+            name: torch.from_numpy(getattr(traces, name).T.copy())
             for name in ("action", "action_prob", "extrinsic", "intrinsic", "discount", "mask")
         }
-        value = torch.from_numpy(np.stack([trace.value for trace in traces], axis=2))
-        arms = np.array([trace.arm for trace in traces])
+        value = torch.from_numpy(traces.value.transpose(2, 1, 0, 3).copy())
+        arms = traces.arm
         beta = torch.from_numpy(self._beta[arms]).float()
         gamma = torch.from_numpy(self._gamma[arms]).float()
         values = self._config.network.values
@@ -147,7 +148,7 @@ class Actor:
         if self._config.learner.td_scale != "none":
             td = td / td_scale(self.player.networks.td_squares.cpu())[:, None, arms]
         mixed = mixed_td_error(td, value_weights(beta, values))
-        start = torch.tensor([trace.start for trace in traces])
+        start = torch.from_numpy(traces.start)
         trained = trained_rows(rows["mask"], start, self._config.sequence.burn_in)
         priorities = sequence_priority(mixed, trained, self._config.replay.priority_mix)
         if not torch.isfinite(priorities).all():

@@ -44,7 +44,7 @@ BATCH = 64
 def insert(rows: Rows, replay: Replay, assembler: Assembler, num_steps: int) -> float:
     """Play into the replay; seconds."""
     begun = time.perf_counter()
-    play_into(rows, replay, assembler, num_steps)
+    play_into(rows.play(num_steps), replay, assembler)
     return time.perf_counter() - begun
 
 
@@ -149,8 +149,8 @@ def measure_scaling(sizes: tuple[int, ...], repeats: int = 200) -> dict:
         state=np.zeros((1, 2, 1, 1), np.float32), value=np.zeros((1, 1, 2), np.float32),
         final_value=np.zeros((1, 1, 2), np.float32),
     )  # fmt: skip
-    (entry,) = assembler.add(played)
-    block = dataclasses.replace(entry.block, priority=1.0)
+    (block,), _ = assembler.add(played)
+    block = dataclasses.replace(block, priority=1.0)
     figures = {}
     for size in sizes:
         begun, before = time.perf_counter(), replay.num_windows

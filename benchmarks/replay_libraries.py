@@ -46,7 +46,7 @@ def random_states(count: int) -> np.ndarray:
 def fill_agent57(recording: Recording) -> Filled:
     config, rows = ReplayConfig(), Rows(recording)
     replay = make_replay(config)
-    insert(rows, replay, make_assembler(config, rows.num_lanes), rows.num_steps)
+    insert(rows.play(rows.num_steps), replay, make_assembler(config, rows.num_lanes))
     return replay.num_bytes / replay.num_transitions, lambda: replay.sample(BATCH)
 
 

@@ -1,7 +1,7 @@
 """Recorded play of real games, handed over as a player would: what replay is measured with."""
 
 import dataclasses
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -170,9 +170,9 @@ def make_assembler(config: ReplayConfig, num_lanes: int) -> Assembler:
     )
 
 
-def insert(rows: Rows, replay: Replay, assembler: Assembler, num_steps: int) -> None:
+def insert(play: Iterable[Played], replay: Replay, assembler: Assembler) -> None:
     """Play into the replay, with priorities drawn at random."""
     rng = np.random.default_rng(0)
-    for played in rows.play(num_steps):
-        for block, _ in assembler.add(played):
+    for played in play:
+        for block in assembler.add(played).blocks:
             replay.add(dataclasses.replace(block, priority=float(rng.exponential())))

@@ -6,7 +6,7 @@ before any window is full, its last block the padded window that starts the epis
 of every episode is in some window, and no window crosses an episode's end.
 """
 
-from collections.abc import Callable
+import dataclasses
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any, NamedTuple
@@ -21,25 +21,25 @@ from agent57.types import Played
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class WindowTrace:
-    """What the initial priority of one window is computed from, padded as in `types.Batch`."""
+class WindowTraces:
+    """What the initial priorities of N windows are computed from, padded as in `types.Batch`."""
 
-    value: np.ndarray  # [V, T+1, A] float32, as the player saw it; 0 after the bootstrap row
-    action: np.ndarray  # [T] int64
-    action_prob: np.ndarray  # [T] float32
-    extrinsic: np.ndarray  # [T] float32
-    intrinsic: np.ndarray  # [T] float32
-    discount: np.ndarray  # [T] float32
-    mask: np.ndarray  # [T] bool
-    arm: int
-    start: int  # agent steps of the episode before the first row
+    value: np.ndarray  # [N, T+1, V, A] float32, as the player saw it; 0 after the bootstrap row
+    action: np.ndarray  # [N, T] int64
+    action_prob: np.ndarray  # [N, T] float32
+    extrinsic: np.ndarray  # [N, T] float32
+    intrinsic: np.ndarray  # [N, T] float32
+    discount: np.ndarray  # [N, T] float32
+    mask: np.ndarray  # [N, T] bool
+    arm: np.ndarray  # [N] int64
+    start: np.ndarray  # [N] int64, agent steps of the episode before the first row
 
 
 class Assembled(NamedTuple):
-    """A block whose priority is still 0, and the window it completes."""
+    """Blocks whose priorities are still 0, and the windows they complete, in the same order."""
 
-    block: Block
-    trace: WindowTrace | None  # None if it completes no window
+    blocks: list[Block]
+    traces: WindowTraces | None  # None if they complete no window
 
 
 class Assembler:
@@ -47,7 +47,7 @@ class Assembler:
 
     A block in the midst of an episode comes out one step late, with the row that brings the value
     of its bootstrap observation; the last block of an episode at once. `first_lane` is the global
-    index of lane 0; `threads` compress the blocks of lanes that come out together.
+    index of lane 0; `threads`, the caller's among them, compress blocks that come out together.
     """
 
     def __init__(
@@ -64,7 +64,8 @@ class Assembler:
         self._layout = layout
         self._first_lane = first_lane
         self._encoder = Encoder(compression)
-        self._pool = ThreadPoolExecutor(threads, "replay-compress") if threads > 1 else None
+        self._threads = threads
+        self._pool = ThreadPoolExecutor(threads, "replay-compress")
 
         lanes, period, blocks = num_lanes, sequence.period, sequence.blocks
         values = (layout.num_values, layout.num_actions)
@@ -84,21 +85,21 @@ class Assembler:
         self._steps = np.zeros((lanes, blocks, period), layout.step_dtype)
         self._value = np.zeros((lanes, blocks, period, *values), np.float32)
 
-    def add(self, played: Played) -> list[Assembled]:
+    def add(self, played: Played) -> Assembled:
         """Take one row of every lane; the blocks that are complete now."""
         self._check(played)
         ended = played.terminated | played.truncated
         waiting = self._position == self._sequence.period
-        assembled = self._emit(waiting, played.value, played, is_last=False)
+        full = self._emit(waiting, played.value, played, is_last=False)
         self._index[waiting] += 1
         self._position[waiting] = 0
 
         self._write(played, ended)
         self._position += 1
 
-        assembled += self._emit(ended, played.final_value, played, is_last=True)
+        last = self._emit(ended, played.final_value, played, is_last=True)
         self._start_episode(ended)
-        return assembled
+        return Assembled(full.blocks + last.blocks, _joined(full.traces, last.traces))
 
     @property
     def num_waiting(self) -> int:
@@ -134,7 +135,7 @@ class Assembler:
     def _check(self, played: Played) -> None:
         if (played.terminated & played.truncated).any():
             raise ValueError("a lane is both terminated and truncated")
-        if ((played.action < 0) | (played.action >= self._layout.num_actions)).any():
+        if played.action.min() < 0 or played.action.max() >= self._layout.num_actions:
             raise ValueError(
                 f"actions must lie in [0, {self._layout.num_actions}), got {played.action}"
             )
@@ -148,40 +149,61 @@ class Assembler:
         lanes, row = self._lanes, self._position
         self._observation[lanes, row] = played.observation
         cut = np.flatnonzero(ended | (row + 1 == self._sequence.period))
-        self._observation[cut, row[cut] + 1] = played.next_observation[cut]
+        if len(cut):
+            self._observation[cut, row[cut] + 1] = played.next_observation[cut]
 
         first = np.flatnonzero(row == 0)
-        self._arm[first] = played.arm[first]
-        self._previous_action[first] = played.previous_action[first]
-        self._previous_extrinsic[first] = played.previous_extrinsic[first]
-        self._previous_intrinsic[first] = played.previous_intrinsic[first]
-        self._state[first] = played.state[:, :, first].transpose(2, 0, 1, 3)
+        if len(first):
+            self._arm[first] = played.arm[first]
+            self._previous_action[first] = played.previous_action[first]
+            self._previous_extrinsic[first] = played.previous_extrinsic[first]
+            self._previous_intrinsic[first] = played.previous_intrinsic[first]
+            self._state[first] = played.state[:, :, first].transpose(2, 0, 1, 3)
 
         place = (lanes, self._index % self._sequence.blocks, row)
+        steps = np.empty(len(lanes), self._layout.step_dtype)
         for name in ("action", "action_prob", "extrinsic", "intrinsic"):
-            self._steps[name][place] = getattr(played, name)
+            steps[name] = getattr(played, name)
+        self._steps[place] = steps
         self._value[place] = played.value.swapaxes(0, 1)
 
     def _emit(
         self, chosen: np.ndarray, next_value: np.ndarray, played: Played, *, is_last: bool
-    ) -> list[Assembled]:
+    ) -> Assembled:
         """The current blocks of the lanes in the mask; `next_value` [V, E, A] to bootstrap from."""
+        lanes = np.flatnonzero(chosen)
+        if not len(lanes):
+            return Assembled([], None)
+        is_terminated = played.terminated & is_last
+        blocks = [
+            self._block(lane, is_last, bool(is_terminated[lane]), *encoded)
+            for lane, encoded in zip(lanes.tolist(), self._encode(lanes), strict=True)
+        ]
+        complete = lanes[is_last | (self._index[lanes] >= self._sequence.blocks - 1)]
+        traces = self._traces(complete, is_terminated, next_value) if len(complete) else None
+        return Assembled(blocks, traces)
 
-        def build(lane: int) -> Assembled:
-            is_terminated = is_last and bool(played.terminated[lane])
-            bootstrap = 0.0 if is_terminated else next_value[:, lane]
-            block = self._block(lane, is_last, is_terminated)
-            completes = block.completes_window(self._sequence)
-            trace = self._trace(lane, block, bootstrap) if completes else None
-            return Assembled(block, trace)
+    def _encode(self, lanes: np.ndarray) -> list[tuple[bytes, bool]]:
+        """The observations of the lanes' current blocks."""
+        encoded: list[Any] = [None] * len(lanes)
+        pending = iter(enumerate(lanes.tolist()))  # each thread takes the next when it is free
 
-        lanes = np.flatnonzero(chosen).tolist()
-        apply: Callable[..., Any] = self._pool.map if self._pool and len(lanes) > 1 else map
-        return list(apply(build, lanes))
+        def encode() -> None:
+            for i, lane in pending:
+                rows = self._observation[lane, : self._position[lane] + 1]
+                encoded[i] = self._encoder.encode(rows)
 
-    def _block(self, lane: int, is_last: bool, is_terminated: bool) -> Block:
+        num_helpers = min(self._threads, len(lanes)) - 1
+        helpers = [self._pool.submit(encode) for _ in range(num_helpers)]
+        encode()
+        for helper in helpers:
+            helper.result()
+        return encoded
+
+    def _block(
+        self, lane: int, is_last: bool, is_terminated: bool, observations: bytes, compressed: bool
+    ) -> Block:
         index, length = int(self._index[lane]), int(self._position[lane])
-        observations, is_compressed = self._encoder.encode(self._observation[lane, : length + 1])
         starts_window = not is_last or index == 0 or self._sequence.blocks == 1
         return Block(
             lane=self._first_lane + lane,
@@ -192,7 +214,7 @@ class Assembler:
             is_terminated=is_terminated,
             arm=int(self._arm[lane]),
             observations=observations,
-            is_compressed=is_compressed,
+            is_compressed=compressed,
             steps=self._steps[lane, index % self._sequence.blocks, :length].copy(),
             previous_action=int(self._previous_action[lane]),
             previous_extrinsic=float(self._previous_extrinsic[lane]),
@@ -201,36 +223,45 @@ class Assembler:
             priority=0.0,
         )
 
-    def _trace(self, lane: int, block: Block, bootstrap: np.ndarray | float) -> WindowTrace:
-        first = max(0, block.index + 1 - self._sequence.blocks)
-        places = np.arange(first, block.index + 1) % self._sequence.blocks
-        rows = (block.index - first) * self._sequence.period + block.length
-        steps = self._steps[lane, places].reshape(-1)[:rows]
+    def _traces(
+        self, lanes: np.ndarray, is_terminated: np.ndarray, next_value: np.ndarray
+    ) -> WindowTraces:
+        """The windows that end with the current blocks of these lanes."""
+        blocks, period, window = self._sequence.blocks, self._sequence.period, self._sequence.window
+        first = np.maximum(0, self._index[lanes] + 1 - blocks)
+        length = (self._index[lanes] - first) * period + self._position[lanes]
+        mask = np.arange(window) < length[:, None]
+        place = (lanes[:, None], (first[:, None] + np.arange(blocks)) % blocks)
+        each = np.arange(len(lanes))
 
-        window = self._sequence.window
-        value = np.zeros(
-            (self._layout.num_values, window + 1, self._layout.num_actions), np.float32
-        )
-        seen = self._value[lane, places].reshape(-1, *self._value.shape[3:])[:rows]
-        value[:, :rows] = seen.swapaxes(0, 1)
-        value[:, rows] = bootstrap
-        is_real = np.arange(window) < rows
-        discount = is_real.astype(np.float32)
-        discount[rows - 1] = not block.is_terminated
-        return WindowTrace(
+        steps = self._steps[place].reshape(mask.shape)
+        steps[~mask] = np.array((0, 0, 1, 0), steps.dtype)  # the probability of padding is 1
+        values = self._value.shape[3:]
+        value = np.zeros((len(lanes), window + 1, *values), np.float32)
+        value[:, :-1] = self._value[place].reshape(*mask.shape, *values)
+        value[:, :-1][~mask] = 0
+        bootstrap = next_value[:, lanes].swapaxes(0, 1)
+        value[each, length] = np.where(is_terminated[lanes, None, None], 0, bootstrap)
+        discount = mask.astype(np.float32)
+        discount[each, length - 1] = ~is_terminated[lanes]
+        return WindowTraces(
             value=value,
-            action=_padded(steps["action"], window, np.int64, 0),
-            action_prob=_padded(steps["action_prob"], window, np.float32, 1),
-            extrinsic=_padded(steps["extrinsic"], window, np.float32, 0),
-            intrinsic=_padded(steps["intrinsic"], window, np.float32, 0),
+            action=steps["action"].astype(np.int64),
+            action_prob=steps["action_prob"],
+            extrinsic=steps["extrinsic"],
+            intrinsic=steps["intrinsic"],
             discount=discount,
-            mask=is_real,
-            arm=block.arm,
-            start=first * self._sequence.period,
+            mask=mask,
+            arm=self._arm[lanes],
+            start=first * period,
         )
 
 
-def _padded(column: np.ndarray, length: int, dtype: type, padding: float) -> np.ndarray:
-    padded: np.ndarray = np.full(length, padding, dtype)
-    padded[: len(column)] = column
-    return padded
+def _joined(*parts: WindowTraces | None) -> WindowTraces | None:
+    """The windows of all parts."""
+    traces = [part for part in parts if part is not None]
+    if len(traces) < 2:
+        return traces[0] if traces else None
+    names = [field.name for field in dataclasses.fields(WindowTraces)]
+    columns = {name: np.concatenate([getattr(t, name) for t in traces]) for name in names}
+    return WindowTraces(**columns)

@@ -10,7 +10,7 @@ def test_recorded_play_comes_back_out_of_the_replay() -> None:
     recording = joined([record("pong", 1, STEPS, seed) for seed in range(2)])
     rows, config = Rows(recording), ReplayConfig(threads=1)
     replay = make_replay(config)
-    insert(rows, replay, make_assembler(config, rows.num_lanes), 2 * STEPS)
+    insert(rows.play(2 * STEPS), replay, make_assembler(config, rows.num_lanes))
     replay.check_valid()
     assert replay.num_windows_inserted > 0
     batch = replay.sample(4)

@@ -6,8 +6,8 @@ import numpy as np
 import torch
 
 from agent57.config import ReplayConfig, SequenceConfig
-from agent57.replay.assembler import Assembler
-from agent57.replay.block import Layout
+from agent57.replay.assembler import Assembler, WindowTraces
+from agent57.replay.block import Block, Layout
 from agent57.types import Batch, Played
 
 PIXELS = Layout(
@@ -130,14 +130,26 @@ def make_assembler(
     return Assembler(sequence, layout, num_lanes, **options)
 
 
-def play_episode(lanes: Lanes, assembler: Assembler, length: int, *, truncated: bool = False):
-    """One whole episode of the only lane, as (block, trace) pairs."""
-    assembled = []
+def play_episode(
+    lanes: Lanes, assembler: Assembler, length: int, *, truncated: bool = False
+) -> tuple[list[Block], list[dict]]:
+    """One whole episode of the only lane: its blocks, and the traces of its windows."""
+    blocks, traces = [], []
     for row in range(length):
         ends = (0,) if row == length - 1 else ()
         ended = {"truncate": ends} if truncated else {"terminate": ends}
-        assembled += assembler.add(lanes.step(**ended))
-    return assembled
+        assembled = assembler.add(lanes.step(**ended))
+        blocks += assembled.blocks
+        traces += one_by_one(assembled.traces)
+    return blocks, traces
+
+
+def one_by_one(traces: WindowTraces | None) -> list[dict[str, np.ndarray]]:
+    """The columns of each window."""
+    if traces is None:
+        return []
+    columns = {name: getattr(traces, name) for name in WindowTraces.__dataclass_fields__}
+    return [{name: column[i] for name, column in columns.items()} for i in range(len(traces.start))]
 
 
 def window_starts(episode: Episode, sequence: SequenceConfig) -> list[int]:

@@ -15,18 +15,19 @@ from .episodes import (
     VECTOR,
     Lanes,
     make_assembler,
+    one_by_one,
     play_episode,
     window_by_definition,
     window_starts,
 )
 
 
-def lengths(assembled) -> list[int]:
-    return [block.length for block, _ in assembled]
+def lengths(blocks) -> list[int]:
+    return [block.length for block in blocks]
 
 
-def completes(assembled) -> list[bool]:
-    return [trace is not None for _, trace in assembled]
+def completes(blocks, sequence) -> list[bool]:
+    return [block.completes_window(sequence) for block in blocks]
 
 
 def observations(block, layout) -> np.ndarray:
@@ -48,30 +49,32 @@ def observations(block, layout) -> np.ndarray:
     ],
 )
 def test_how_an_episode_is_cut_by_hand(length, blocks, windows):
-    assembled = play_episode(Lanes(1, PIXELS), make_assembler(PAIR, PIXELS), length)
-    assert lengths(assembled) == blocks
-    assert completes(assembled) == windows
-    assert [block.index for block, _ in assembled] == list(range(len(blocks)))
-    assert [block.is_last for block, _ in assembled] == [False] * (len(blocks) - 1) + [True]
+    cut, traces = play_episode(Lanes(1, PIXELS), make_assembler(PAIR, PIXELS), length)
+    assert lengths(cut) == blocks
+    assert completes(cut, PAIR) == windows
+    assert len(traces) == sum(windows)
+    assert [block.index for block in cut] == list(range(len(blocks)))
+    assert [block.is_last for block in cut] == [False] * (len(blocks) - 1) + [True]
 
 
 def test_three_blocks_make_a_window_with_burn_in():
-    assembled = play_episode(Lanes(1, PIXELS), make_assembler(TRIPLE, PIXELS), 17)
-    assert completes(assembled) == [False, False, True, True, True]
-    assert [trace.start for _, trace in assembled if trace] == [0, 4, 8]
-    short = play_episode(Lanes(1, PIXELS), make_assembler(TRIPLE, PIXELS), 6)
-    assert completes(short) == [False, True]
+    blocks, traces = play_episode(Lanes(1, PIXELS), make_assembler(TRIPLE, PIXELS), 17)
+    assert completes(blocks, TRIPLE) == [False, False, True, True, True]
+    assert [trace["start"] for trace in traces] == [0, 4, 8]
+    blocks, traces = play_episode(Lanes(1, PIXELS), make_assembler(TRIPLE, PIXELS), 6)
+    assert completes(blocks, TRIPLE) == [False, True]
+    assert [trace["start"] for trace in traces] == [0]
 
 
 def test_a_block_comes_one_step_late_and_the_last_one_at_once():
     lanes, assembler = Lanes(1, PIXELS), make_assembler(PAIR, PIXELS)
-    counts = [len(assembler.add(lanes.step())) for _ in range(9)]
+    counts = [len(assembler.add(lanes.step()).blocks) for _ in range(9)]
     assert counts == [0, 0, 0, 0, 1, 0, 0, 0, 1]
-    assert len(assembler.add(lanes.step(terminate=(0,)))) == 1
+    assert len(assembler.add(lanes.step(terminate=(0,))).blocks) == 1
     # a full block that waits and the last one of a single step come out together, in order
     for _ in range(4):
-        assert assembler.add(lanes.step()) == []
-    assert lengths(assembler.add(lanes.step(truncate=(0,)))) == [4, 1]
+        assert assembler.add(lanes.step()) == ([], None)
+    assert lengths(assembler.add(lanes.step(truncate=(0,))).blocks) == [4, 1]
 
 
 @pytest.mark.parametrize("layout", [PIXELS, VECTOR])
@@ -81,11 +84,11 @@ def test_a_block_comes_one_step_late_and_the_last_one_at_once():
 def test_blocks_and_traces_by_definition(layout, truncated, sequence, length):
     lanes, assembler = Lanes(1, layout, seed=length), make_assembler(sequence, layout)
     play_episode(lanes, assembler, 3)  # something that must leave no trace
-    assembled = play_episode(lanes, assembler, length, truncated=truncated)
+    blocks, traces = play_episode(lanes, assembler, length, truncated=truncated)
     episode = lanes.finished[-1]
     seen = [row["observation"] for row in episode.rows] + [episode.final_observation]
 
-    for block, _ in assembled:
+    for block in blocks:
         first = block.index * sequence.period
         rows = episode.rows[first : first + block.length]
         expected = np.stack(seen[first : first + block.length + 1])
@@ -100,15 +103,18 @@ def test_blocks_and_traces_by_definition(layout, truncated, sequence, length):
         if block.state is not None:
             assert np.array_equal(block.state, rows[0]["state"])
 
-    last = assembled[-1].block
-    assert last.is_terminated == (not truncated)
-    traces = [trace for _, trace in assembled if trace is not None]
-    assert [trace.start for trace in traces] == window_starts(episode, sequence)
+    assert blocks[-1].is_terminated == (not truncated)
+    assert [trace["start"] for trace in traces] == window_starts(episode, sequence)
     for trace in traces:
-        expected = window_by_definition(episode, trace.start, sequence, layout)
-        for name in ("action", "action_prob", "extrinsic", "intrinsic", "discount", "mask", "arm"):
-            assert np.array_equal(getattr(trace, name), expected[name]), name
-        assert np.array_equal(trace.value, values_by_definition(episode, trace.start, sequence))
+        assert_trace_by_definition(trace, episode, sequence, layout)
+
+
+def assert_trace_by_definition(trace, episode, sequence, layout) -> None:
+    start = int(trace["start"])
+    expected = window_by_definition(episode, start, sequence, layout)
+    for name in ("action", "action_prob", "extrinsic", "intrinsic", "discount", "mask", "arm"):
+        assert np.array_equal(trace[name], expected[name]), name
+    assert np.array_equal(trace["value"], values_by_definition(episode, start, sequence))
 
 
 def values_by_definition(episode, start, sequence) -> np.ndarray:
@@ -117,34 +123,62 @@ def values_by_definition(episode, start, sequence) -> np.ndarray:
     rows = [
         seen[t] if t < len(seen) else 0 * final for t in range(start, start + sequence.window + 1)
     ]
-    return np.stack(rows, axis=1)
+    return np.stack(rows)
+
+
+def test_traces_of_many_lanes_by_definition():
+    lanes, assembler = Lanes(4, PIXELS), make_assembler(TRIPLE, PIXELS, 4)
+    rng = np.random.default_rng(0)
+    sizes = []
+    for _ in range(300):
+        episodes = list(lanes.running)
+        ends = rng.random(4)
+        played = lanes.step(
+            terminate=tuple(np.flatnonzero(ends < 0.05)),
+            truncate=tuple(np.flatnonzero((ends >= 0.05) & (ends < 0.1))),
+        )
+        blocks, traces = assembler.add(played)
+        complete = [block for block in blocks if block.completes_window(TRIPLE)]
+        for block, trace in zip(complete, one_by_one(traces), strict=True):
+            first = max(0, block.index + 1 - TRIPLE.blocks)
+            assert trace["start"] == first * TRIPLE.period
+            if block.is_last:  # of others the row to bootstrap from is still to be looked up
+                assert_trace_by_definition(trace, episodes[block.lane], TRIPLE, PIXELS)
+                continue
+            rows = episodes[block.lane].rows[trace["start"] :][: TRIPLE.window + 1]
+            assert np.array_equal(trace["value"], np.stack([row["value"] for row in rows]))
+            assert trace["extrinsic"].tolist() == [row["extrinsic"] for row in rows[:-1]]
+            assert trace["mask"].all()
+            assert trace["discount"].all()
+        sizes.append((len(complete), len({block.is_last for block in complete})))
+    assert max(sizes)[0] > 1
+    assert any(kinds == 2 for _, kinds in sizes)  # full and last blocks in one step
 
 
 def test_states_are_sent_where_a_window_can_start():
-    assembled = play_episode(Lanes(1, PIXELS), make_assembler(PAIR, PIXELS), 9)
-    assert [block.state is not None for block, _ in assembled] == [True, True, False]
-    alone = play_episode(Lanes(1, PIXELS), make_assembler(PAIR, PIXELS), 2)
-    assert alone[0].block.state is not None
-    single = play_episode(Lanes(1, PIXELS), make_assembler(SINGLE, PIXELS), 9)
-    assert all(block.state is not None for block, _ in single)
+    blocks, _ = play_episode(Lanes(1, PIXELS), make_assembler(PAIR, PIXELS), 9)
+    assert [block.state is not None for block in blocks] == [True, True, False]
+    (alone,), _ = play_episode(Lanes(1, PIXELS), make_assembler(PAIR, PIXELS), 2)
+    assert alone.state is not None
+    single, _ = play_episode(Lanes(1, PIXELS), make_assembler(SINGLE, PIXELS), 9)
+    assert all(block.state is not None for block in single)
 
 
 def random_play(lanes, assembler, steps, seed):
     rng = np.random.default_rng(seed)
-    assembled = []
+    blocks = []
     for _ in range(steps):
         ends = rng.random(lanes.num_lanes)
-        assembled += assembler.add(
-            lanes.step(
-                terminate=tuple(np.flatnonzero(ends < 0.05)),
-                truncate=tuple(np.flatnonzero((ends >= 0.05) & (ends < 0.1))),
-            )
+        played = lanes.step(
+            terminate=tuple(np.flatnonzero(ends < 0.05)),
+            truncate=tuple(np.flatnonzero((ends >= 0.05) & (ends < 0.1))),
         )
-    return assembled
+        blocks += assembler.add(played).blocks
+    return blocks
 
 
-def messages(assembled) -> list[bytes]:
-    return [block.to_bytes() for block, _ in assembled]
+def messages(blocks) -> list[bytes]:
+    return [block.to_bytes() for block in blocks]
 
 
 def test_threads_change_nothing_by_law():
@@ -167,19 +201,19 @@ def test_permuting_lanes_permutes_blocks_by_law():
             columns[field.name] = np.take(getattr(played, field.name), order, axis)
         expected = {
             (block.lane, block.index): dataclasses.replace(block, lane=0).to_bytes()
-            for block, _ in straight.add(played)
+            for block in straight.add(played).blocks
         }
         actual = {
             (order[block.lane], block.index): dataclasses.replace(block, lane=0).to_bytes()
-            for block, _ in permuted.add(type(played)(**columns))
+            for block in permuted.add(type(played)(**columns)).blocks
         }
         assert actual == expected
 
 
 def test_lanes_are_named_globally():
     assembler = make_assembler(PAIR, PIXELS, 2, first_lane=16)
-    assembled = assembler.add(Lanes(2, PIXELS).step(terminate=(0, 1)))
-    assert [block.lane for block, _ in assembled] == [16, 17]
+    blocks, _ = assembler.add(Lanes(2, PIXELS).step(terminate=(0, 1)))
+    assert [block.lane for block in blocks] == [16, 17]
 
 
 def test_continues_in_mid_episode_from_its_state():
@@ -195,13 +229,11 @@ def test_continues_in_mid_episode_from_its_state():
     for _ in range(60):
         played = lanes.step(truncate=tuple(np.flatnonzero(rng.random(3) < 0.1)))
         one, two = original.add(played), resumed.add(played)
-        assert messages(one) == messages(two)
-        for (_, left), (_, right) in zip(one, two, strict=True):
-            assert (left is None) == (right is None)
-            if left is not None:
-                assert np.array_equal(left.value, right.value)
-                assert np.array_equal(left.extrinsic, right.extrinsic)
-        count += len(one)
+        assert messages(one.blocks) == messages(two.blocks)
+        for left, right in zip(one_by_one(one.traces), one_by_one(two.traces), strict=True):
+            for name in left:
+                assert np.array_equal(left[name], right[name]), name
+        count += len(one.blocks)
     assert count > 20
 
 
@@ -225,8 +257,8 @@ def test_an_abandoned_episode_is_never_continued():
     for _ in range(6):
         assembler.add(lanes.step())
     assembler.abandon(np.array([True, False]))
-    assembled = [entry for _ in range(5) for entry in assembler.add(lanes.step())]
-    assert [(block.lane, block.episode, block.index) for block, _ in assembled] == [
+    blocks = [block for _ in range(5) for block in assembler.add(lanes.step()).blocks]
+    assert [(block.lane, block.episode, block.index) for block in blocks] == [
         (1, 0, 1),
         (0, 1, 0),
     ]
@@ -248,4 +280,4 @@ def test_a_terminated_bootstrap_is_not_read():
     lanes, assembler = Lanes(1, PIXELS), make_assembler(PAIR, PIXELS)
     played = lanes.step(terminate=(0,))
     poisoned = dataclasses.replace(played, final_value=np.full_like(played.final_value, np.nan))
-    assert np.isfinite(assembler.add(poisoned)[0].trace.value).all()
+    assert np.isfinite(assembler.add(poisoned).traces.value).all()

@@ -36,9 +36,9 @@ def fill(replay, num_windows, layout=VECTOR, priorities=None) -> Lanes:
     """Episodes of one step, hence one window each; their key is their number."""
     lanes, assembler = Lanes(1, layout), make_assembler(PAIR, layout)
     for number in range(num_windows):
-        (entry,) = play_episode(lanes, assembler, 1)
+        (block,), _ = play_episode(lanes, assembler, 1)
         priority = 1.0 if priorities is None else float(priorities[number])
-        replay.add(dataclasses.replace(entry.block, priority=priority))
+        replay.add(dataclasses.replace(block, priority=priority))
     return lanes
 
 
@@ -122,7 +122,7 @@ def test_keys_that_never_were_are_refused():
     with pytest.raises(ValueError, match="never named a window"):
         replay.reprioritise(torch.tensor([3]), torch.tensor([1.0]))
     lanes, assembler = Lanes(1, VECTOR), make_assembler(PAIR, VECTOR)
-    for block, _ in play_episode(lanes, assembler, 8):
+    for block in play_episode(lanes, assembler, 8)[0]:
         replay.add(block)
     with pytest.raises(ValueError, match="never named a window"):
         replay.reprioritise(torch.tensor([4]), torch.tensor([1.0]))  # a second block
@@ -145,7 +145,7 @@ def test_capacity_must_hold_a_window():
 def test_no_window_is_stored_twice_or_left_out(length):
     replay = make_replay()
     lanes, assembler = Lanes(1, VECTOR), make_assembler(PAIR, VECTOR)
-    for block, _ in play_episode(lanes, assembler, length):
+    for block in play_episode(lanes, assembler, length)[0]:
         replay.add(block)
     starts = replay.sample(300).start.unique().tolist()
     assert starts == window_starts(lanes.finished[0], PAIR)
@@ -216,8 +216,8 @@ def test_random_play_by_definition(sequence, layout, num_lanes, capacity, end_pr
             terminate=tuple(np.flatnonzero(ends & is_terminated)),
             truncate=tuple(np.flatnonzero(ends & ~is_terminated)),
         )
-        for entry in assembler.add(played):
-            block = dataclasses.replace(entry.block, priority=float(rng.exponential()))
+        for assembled in assembler.add(played).blocks:
+            block = dataclasses.replace(assembled, priority=float(rng.exponential()))
             keys_before = set(history.priority)
             replay.add(block)
             history.add(episodes[block.lane], block)
@@ -252,7 +252,7 @@ def check_against(history, replay, rng) -> None:
 def play_into(replay, lanes, assembler, steps, rng) -> None:
     for _ in range(steps):
         ends = tuple(np.flatnonzero(rng.random(lanes.num_lanes) < 0.07))
-        for block, _ in assembler.add(lanes.step(terminate=ends)):
+        for block in assembler.add(lanes.step(terminate=ends)).blocks:
             replay.add(dataclasses.replace(block, priority=float(rng.exponential())))
 
 
@@ -281,7 +281,7 @@ def test_continues_exactly_from_its_state(include_blocks, capacity):
             each.reprioritise(one.key, torch.arange(8.0))
         for _ in range(15):
             played = lanes.step(truncate=tuple(np.flatnonzero(rng.random(3) < 0.07)))
-            for block, _ in assembler.add(played):
+            for block in assembler.add(played).blocks:
                 replay.add(block)
                 resumed.add(block)
     resumed.check_valid()
@@ -291,7 +291,7 @@ def test_states_dropped_since_a_block_was_saved_stay_dropped():
     lanes, assembler = Lanes(1, VECTOR), make_assembler(TRIPLE, VECTOR)
     replay = make_replay(TRIPLE)
     saved = []
-    for block, _ in play_episode(lanes, assembler, 20):
+    for block in play_episode(lanes, assembler, 20)[0]:
         replay.add(block)
         saved.append((len(saved), block))
     resumed = make_replay(TRIPLE)

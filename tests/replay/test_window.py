@@ -39,8 +39,8 @@ def read(windows, sequence, layout, threads=1) -> Batch:
 @pytest.mark.parametrize("length", [1, 4, 5, 8, 9, 12, 13, 30])
 def test_windows_by_definition(layout, truncated, sequence, length):
     lanes = Lanes(1, layout, seed=length)
-    assembled = play_episode(lanes, make_assembler(sequence, layout), length, truncated=truncated)
-    windows = windows_of([block for block, _ in assembled], sequence)
+    blocks, _ = play_episode(lanes, make_assembler(sequence, layout), length, truncated=truncated)
+    windows = windows_of(blocks, sequence)
     batch = read(windows, sequence, layout)
     starts = window_starts(lanes.finished[0], sequence)
     assert len(windows) == len(starts)
@@ -51,9 +51,9 @@ def test_windows_by_definition(layout, truncated, sequence, length):
 
 def test_the_tail_of_a_truncated_episode_by_hand():
     lanes = Lanes(1, VECTOR)
-    assembled = play_episode(lanes, make_assembler(PAIR, VECTOR), 5, truncated=True)
+    blocks, _ = play_episode(lanes, make_assembler(PAIR, VECTOR), 5, truncated=True)
     episode = lanes.finished[0]
-    batch = read([[block for block, _ in assembled]], PAIR, VECTOR)
+    batch = read([blocks], PAIR, VECTOR)
     assert batch.mask[:, 0].tolist() == [True] * 5 + [False] * 3
     assert batch.discount[:, 0].tolist() == [1] * 5 + [0] * 3
     assert batch.action_prob[5:, 0].tolist() == [1] * 3
@@ -65,14 +65,14 @@ def test_the_tail_of_a_truncated_episode_by_hand():
 
 
 def test_only_the_terminated_row_has_no_discount_by_hand():
-    assembled = play_episode(Lanes(1, VECTOR), make_assembler(PAIR, VECTOR), 5)
-    batch = read([[block for block, _ in assembled]], PAIR, VECTOR)
+    blocks, _ = play_episode(Lanes(1, VECTOR), make_assembler(PAIR, VECTOR), 5)
+    batch = read([blocks], PAIR, VECTOR)
     assert batch.discount[:, 0].tolist() == [1, 1, 1, 1, 0, 0, 0, 0]
 
 
 def test_types_and_shapes_are_those_of_the_contract():
-    assembled = play_episode(Lanes(1, PIXELS), make_assembler(PAIR, PIXELS), 30)
-    windows = windows_of([block for block, _ in assembled], PAIR)[:3]
+    blocks, _ = play_episode(Lanes(1, PIXELS), make_assembler(PAIR, PIXELS), 30)
+    windows = windows_of(blocks, PAIR)[:3]
     batch = read(windows, PAIR, PIXELS)
     shapes = {name: tuple(getattr(batch, name).shape) for name in Batch.__dataclass_fields__}
     assert shapes == {
@@ -101,8 +101,8 @@ def test_types_and_shapes_are_those_of_the_contract():
 
 
 def test_threads_change_nothing_by_law():
-    assembled = play_episode(Lanes(1, PIXELS), make_assembler(PAIR, PIXELS), 400)
-    windows = windows_of([block for block, _ in assembled], PAIR) * 6
+    blocks, _ = play_episode(Lanes(1, PIXELS), make_assembler(PAIR, PIXELS), 400)
+    windows = windows_of(blocks, PAIR) * 6
     one = read(windows, PAIR, PIXELS, threads=1)
     assert one.observation.nbytes > 1 << 20  # enough to be read in parallel
     assert_same_batch(read(windows, PAIR, PIXELS, threads=4), one)
@@ -112,15 +112,15 @@ def test_a_network_without_core_has_an_empty_state():
     layout = type(PIXELS)(
         observation_shape=(2,), observation_dtype="float32", num_actions=2, num_values=2, state=0
     )
-    assembled = play_episode(Lanes(1, layout), make_assembler(PAIR, layout), 5)
-    batch = read([[block for block, _ in assembled]], PAIR, layout)
+    blocks, _ = play_episode(Lanes(1, layout), make_assembler(PAIR, layout), 5)
+    batch = read([blocks], PAIR, layout)
     assert batch.state.shape == (2, 2, 1, 0)
 
 
 def test_memory_is_used_again_only_when_no_tensor_needs_it():
-    assembled = play_episode(Lanes(1, PIXELS), make_assembler(PAIR, PIXELS), 41)
-    long = windows_of([block for block, _ in assembled], PAIR)[:3]
-    tail = [[block for block, _ in assembled][-1:]] * 3
+    blocks, _ = play_episode(Lanes(1, PIXELS), make_assembler(PAIR, PIXELS), 41)
+    long = windows_of(blocks, PAIR)[:3]
+    tail = [blocks[-1:]] * 3
     reader = WindowReader(PAIR, PIXELS, threads=1, pin_memory=False)
     keys, probability = np.arange(3), np.ones(3)
 
