@@ -147,23 +147,25 @@ class Bandit:
 class Discounting:
     """Patience: the first action picks one of three chains, of which the later one pays more.
 
-    Action a at the first step picks the chain that pays `pays[a]` with step `delays[a]`; further
-    actions change nothing. Every episode lasts `length` steps, so no chain is more novel than
-    another. The observation is the chain one-hot (first: none yet), whether it has paid, and the
-    time. Best return 16.5. Discounted, pay * gamma^(delay - 1), each gamma has another best chain:
+    Action a at the first step picks the chain that pays `pays[a]` with step `delays[a]`; after that
+    every other action costs `slip`, so that there is one best action and Retrace's traces last.
+    Every episode has `max_steps` steps, so no chain is more novel than another. The observation is
+    the chain one-hot (first: none yet), whether it has paid, and the time. Best return 12.5.
+    Discounted, pay * gamma^(delay - 1), each gamma has another best chain:
 
-        gamma     10.0 at 5   12.5 at 50   16.5 at 200
-        0.99          9.606        7.639         2.233
-        0.997         9.881       10.789         9.074
-        0.9999        9.996       12.439        16.175
+        gamma     10.0 at 5   11.0 at 30   12.5 at 100
+        0.99          9.606        8.219         4.622
+        0.997         9.881       10.082         9.284
+        0.9999        9.996       10.968        12.377
 
-    and the last chain is best from gamma 0.99815 on, where gamma^150 = 12.5 / 16.5.
+    and the last chain is best from gamma 0.99818 on, where gamma^70 = 11 / 12.5.
     """
 
-    delays = (5, 50, 200)
-    pays = (10.0, 12.5, 16.5)
-    optimal_return = 16.5
-    max_steps = 200
+    delays = (5, 30, 100)
+    pays = (10.0, 11.0, 12.5)
+    slip = 0.5
+    optimal_return = 12.5
+    max_steps = 100
 
     def __init__(self) -> None:
         self.spec = _vector_spec("toy/discounting", len(self.delays) + 3, len(self.delays))
@@ -179,7 +181,8 @@ class Discounting:
         chain = np.where(state[:, 0] < 0, action, state[:, 0])
         num_steps = state[:, 1] + 1
         is_due = num_steps == np.array(self.delays)[chain]
-        reward = np.where(is_due, np.array(self.pays)[chain], 0.0).astype(np.float32)
+        pay = np.where(is_due, np.array(self.pays)[chain], 0.0)
+        reward = (pay - self.slip * (action != chain)).astype(np.float32)
         return np.stack([chain, num_steps], axis=1), reward, num_steps == self.max_steps
 
     def observe(self, state: np.ndarray) -> np.ndarray:
