@@ -1,5 +1,23 @@
-"""Shapes are checked while testing: jaxtyping annotations of `ops` and `nets` are enforced."""
+"""Shapes are checked while testing: jaxtyping annotations of `ops` and `nets` are enforced.
 
-from jaxtyping import install_import_hook
+Not in whole runs, a third of whose time that would be: the tests of learner, players, curiosity and
+evaluator call the same networks and formulas.
+"""
 
-install_import_hook(["agent57.ops", "agent57.nets"], "beartype.beartype")
+from collections.abc import Iterator
+from pathlib import Path
+
+import jaxtyping
+import pytest
+
+WHOLE_RUNS = ("bench", "learning", "reproduce", "runtime")  # folders beside this file
+
+jaxtyping.install_import_hook(["agent57.ops", "agent57.nets"], "beartype.beartype")
+
+
+@pytest.fixture(autouse=True, scope="module")
+def _whole_runs_are_unchecked(request: pytest.FixtureRequest) -> Iterator[None]:
+    is_whole = request.path.relative_to(Path(__file__).parent).parts[0] in WHOLE_RUNS
+    jaxtyping.config.update("jaxtyping_disable", is_whole)
+    yield
+    jaxtyping.config.update("jaxtyping_disable", False)
