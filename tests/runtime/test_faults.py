@@ -25,7 +25,7 @@ from agent57.runtime import run
 from tests.runtime.runs import difference, live, result, run_config, train
 
 CONFIG = run_config(
-    "toy/cue", 1200, run={"checkpoint_seconds": 0.02, "log_frames": 300, "checkpoints_kept": 3}
+    "toy/cue", 600, run={"checkpoint_seconds": 0.02, "log_frames": 150, "checkpoints_kept": 3}
 )
 
 
@@ -41,7 +41,7 @@ def work(path: Path, config: Config) -> None:
 
 def forked(path: Path) -> multiprocessing.Process:
     context = multiprocessing.get_context("forkserver")
-    context.set_forkserver_preload([__name__])
+    context.set_forkserver_preload([__name__, "torch._dynamo"])  # which the first optimiser imports
     process = context.Process(target=work, args=(path, CONFIG))
     process.start()
     return process
@@ -147,7 +147,7 @@ def test_no_flipped_bit_goes_unnoticed(small_run):
     rng = random.Random(0)
     sizes = [file.stat().st_size for file in files]
     outcomes = {"unharmed": 0, "one before": 0, "fewer blocks": 0}
-    for trial in range(200):
+    for trial in range(120):
         # By bytes, and then each file as often as any: manifests are small.
         file = rng.choices(files, sizes)[0] if trial % 2 else files[trial // 2 % len(files)]
         position, bit = rng.randrange(file.stat().st_size), 1 << rng.randrange(8)
@@ -163,8 +163,8 @@ def test_no_flipped_bit_goes_unnoticed(small_run):
             assert (outcome == "unharmed") == (not checkpoint.damaged)
             assert outcome == "unharmed" or file.name in checkpoint.damaged[0]
             outcomes[outcome] += 1
-    assert sum(outcomes.values()) == 200
-    assert min(outcomes.values()) > 10, outcomes
+    assert sum(outcomes.values()) == 120
+    assert min(outcomes.values()) > 6, outcomes
 
 
 @contextlib.contextmanager

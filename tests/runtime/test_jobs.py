@@ -13,7 +13,7 @@ TINY = ("--env", "toy/bandit", "--scale", "tiny", "--run.threads", "1", "--run.l
 
 
 def job(folder: Path, name: str, *options: str) -> Job:
-    return Job(name=name, folder=folder / name, options=(*TINY, *options), frames=600)
+    return Job(name=name, folder=folder / name, options=(*TINY, *options), frames=200)
 
 
 def queue(jobs: list[Job]) -> JobQueue:
@@ -24,7 +24,7 @@ def test_all_jobs_end_and_are_not_run_again(tmp_path: Path) -> None:
     jobs = [job(tmp_path, "a"), job(tmp_path, "b", "--seed", "1")]
     queue(jobs).run()
     assert all(j.is_finished for j in jobs)
-    assert [j.frames_done() for j in jobs] == [600, 600]
+    assert [j.frames_done() for j in jobs] == [200, 200]
     before = [(j.folder / "metrics.jsonl").stat().st_mtime_ns for j in jobs]
     queue(jobs).run()
     assert [(j.folder / "metrics.jsonl").stat().st_mtime_ns for j in jobs] == before

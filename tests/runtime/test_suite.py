@@ -1,5 +1,6 @@
 """A suite of real runs at tiny scale, and one whose runs are stand-ins, to interrupt it."""
 
+import itertools
 import json
 import os
 import signal
@@ -9,6 +10,7 @@ import sys
 import pytest
 
 from agent57.runtime.jobs import Job
+from agent57.runtime.suite import Suite
 from tests.trained_run import TINY, call
 
 OPTIONS = [*TINY[2:], "--scale", "tiny", "--seeds", "1"]
@@ -16,19 +18,30 @@ OPTIONS = [*TINY[2:], "--scale", "tiny", "--seeds", "1"]
 
 def test_trains_scores_and_is_not_run_again(tmp_path):
     out = tmp_path / "suite"
-    names = ("toy/bandit,toy/chain", "--agents", "agent57,r2d2-bandit")
-    args = ("suite", *names, "--frames", "400", "--out", out, *OPTIONS)
+    args = ("suite", "toy/bandit,toy/chain", "--frames", "400", "--out", out, *OPTIONS)
     code, text = call(*args)
     assert code == 0, text
     results = json.loads((out / "results.json").read_text())
-    assert results["coverage"]["text"] == "complete: 4 runs"
+    assert results["coverage"]["text"] == "complete: 2 runs"
     assert {(r["game"], r["agent"]) for r in results["scores"]} >= {("toy/bandit", "agent57")}
-    assert (out / "toy-chain" / "r2d2-bandit" / "seed0" / "metrics.jsonl").exists()
+    assert (out / "toy-chain" / "agent57" / "seed0" / "metrics.jsonl").exists()
     assert (out / "results.csv").exists()
     assert "Suite" in (out / "report.html").read_text()
     code, text = call(*args)
     assert code == 0, text
-    assert "4 runs, 4 finished already" in text
+    assert "2 runs, 2 finished already" in text
+
+
+def test_every_game_is_played_by_every_agent_with_every_seed(tmp_path):
+    games, agents = ("toy/bandit", "toy/chain"), ("agent57", "r2d2-bandit")
+    suite = Suite(name="both", games=games, agents=agents, num_seeds=2, scale="tiny", frames=400)
+    jobs = suite.jobs(tmp_path, num_threads=1)
+    assert {job.folder for job in jobs} == {
+        suite.folder(tmp_path, *run) for run in itertools.product(games, agents, (0, 1))
+    }
+    assert len(jobs) == 8
+    options = {job.options[job.options.index("--agent") + 1] for job in jobs}
+    assert options == set(agents)
 
 
 STAND_IN = """
