@@ -10,6 +10,7 @@ os.environ["RAY_USAGE_STATS_ENABLED"] = "0"
 os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
 # A busy machine is not a broken one.
 os.environ.setdefault("RAY_worker_register_timeout_seconds", "600")
+os.environ.setdefault("RAY_worker_niceness", "0")  # beside the driver's; else they wait for others
 
 
 @pytest.fixture(scope="session")

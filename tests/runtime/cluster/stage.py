@@ -159,4 +159,5 @@ class Play:
         self.cluster.start()
         while not until(self.cluster):
             self.cluster.call_all_who_may()
+            assert self.calls.pending, "nobody is called any more"
             self.calls.take_in()

@@ -32,7 +32,7 @@ def cluster_config(**sections: dict[str, Any]) -> Config:
         env={"name": "toy/cue"},
         actor={"lanes": 4, "pull_period": 6},
         cluster={"actors": 2},
-        run={"runtime": "cluster", "frames": 480, "threads": 1},
+        run={"runtime": "cluster", "frames": 300, "threads": 1},
     )
     return changed(config, **sections)
 
@@ -90,7 +90,7 @@ def test_samples_per_insert_holds_whoever_is_fast(
 ) -> None:
     # Answers come in any order, as if any part could be slow.
     spi = {"samples_per_insert": samples_per_insert}
-    play = Play(cluster_config(replay=spi, run={"frames": 1600}), tmp_path)
+    play = Play(cluster_config(replay=spi, run={"frames": 800}), tmp_path)
     rng = np.random.default_rng(seed)
     bias = rng.random(1000)
     play.calls.choose = lambda answers: answers[int(bias[len(answers)] * len(answers))]
@@ -133,7 +133,7 @@ def test_batches_are_drawn_before_the_learner_needs_them(tmp_path: Path) -> None
     seen = []
 
     def until(cluster: Any) -> bool:
-        if cluster.tally.updates > 5 and cluster.acting.num_frames < 360:
+        if cluster.tally.updates > 5 and cluster.acting.num_frames < 225:
             seen.append(cluster.learning.num_under_way)
         return cluster.is_finished
 
@@ -154,7 +154,7 @@ def test_weights_are_published_once_per_version_and_only_when_wanted(tmp_path: P
 
 def test_shards_together_are_drawn_from_like_one_replay_by_law(tmp_path: Path) -> None:
     # The share of a shard is that of its weight; probabilities over all shards add up to one.
-    play = Play(SHARDED, tmp_path)
+    play = Play(changed(SHARDED, run={"frames": 480}), tmp_path)
     play.run(lambda cluster: cluster.tally.windows > 60)
     play.calls.settle()
     storage = play.cluster.storage
@@ -175,7 +175,7 @@ def test_shards_together_are_drawn_from_like_one_replay_by_law(tmp_path: Path) -
 
 def test_an_actor_that_dies_is_replaced_and_counted(tmp_path: Path) -> None:
     play = Play(CONFIG, tmp_path)
-    play.run(lambda cluster: cluster.tally.steps >= 240)
+    play.run(lambda cluster: cluster.tally.steps >= 150)
     victim = play.calls.living(ActorWorker)[0]
     actor = play.cluster.acting.actors[victim.worker._index]
     before, lost = dict(actor.lasting), actor.waiting
@@ -207,8 +207,8 @@ def test_an_actor_that_dies_again_and_again_ends_the_run(tmp_path: Path) -> None
 
 
 def test_an_evaluator_that_dies_goes_on_with_its_bandit(tmp_path: Path) -> None:
-    play = Play(cluster_config(run={"frames": 1600}), tmp_path)
-    play.run(lambda cluster: cluster.tally.steps >= 800)
+    play = Play(cluster_config(run={"frames": 960}), tmp_path)
+    play.run(lambda cluster: cluster.tally.steps >= 480)
     before = play.cluster.acting.summary()["evaluator/return"]
     num_before = sum(e.source == "evaluator" for e in play.journal.episodes)
     (victim,) = play.calls.living(EvaluatorWorker)
@@ -225,10 +225,10 @@ def test_an_evaluator_that_dies_goes_on_with_its_bandit(tmp_path: Path) -> None:
 
 def test_a_shard_that_dies_is_back_as_of_the_last_checkpoint(tmp_path: Path) -> None:
     play = Play(SHARDED, tmp_path)
-    play.run(lambda cluster: cluster.tally.steps >= 240)
+    play.run(lambda cluster: cluster.tally.steps >= 150)
     save(play, tmp_path)
     kept = play.calls.living(ShardWorker)[1].worker.summary()["replay/transitions"]
-    play.run(lambda cluster: cluster.tally.steps >= 400)
+    play.run(lambda cluster: cluster.tally.steps >= 250)
     play.calls.settle()
     victim = play.calls.living(ShardWorker)[1]
     lost = victim.worker.summary()["replay/transitions"] - kept
@@ -247,9 +247,9 @@ def test_a_shard_that_dies_is_back_as_of_the_last_checkpoint(tmp_path: Path) -> 
 
 def test_what_a_shard_lost_is_counted_once_if_it_dies_again(tmp_path: Path) -> None:
     play = Play(CONFIG, tmp_path)
-    play.run(lambda cluster: cluster.tally.steps >= 160)
+    play.run(lambda cluster: cluster.tally.steps >= 100)
     save(play, tmp_path)
-    for steps in (240, 320):
+    for steps in (150, 200):
         play.run(lambda cluster, steps=steps: cluster.tally.steps >= steps)
         play.calls.living(ShardWorker)[0].is_dead = True
     play.run()
@@ -275,7 +275,7 @@ def test_a_replay_that_is_empty_again_is_filled_again(tmp_path: Path) -> None:
 
 def test_a_shard_that_dies_again_and_again_ends_the_run(tmp_path: Path) -> None:
     play = Play(CONFIG, tmp_path)
-    play.run(lambda cluster: cluster.tally.steps >= 240)
+    play.run(lambda cluster: cluster.tally.steps >= 150)
     save(play, tmp_path)
 
     def kill(cluster: Any) -> bool:
@@ -303,7 +303,7 @@ def test_what_died_unnoticed_does_not_cost_the_checkpoint(kind: type, tmp_path: 
 
 def test_nothing_is_lost_if_a_shard_dies_with_blocks_on_their_way(tmp_path: Path) -> None:
     play = Play(CONFIG, tmp_path)
-    play.run(lambda cluster: cluster.tally.steps >= 240)
+    play.run(lambda cluster: cluster.tally.steps >= 150)
     save(play, tmp_path)
     play.run(lambda cluster: cluster.live()["cluster/adds_under_way"] > 0)
     assert play.cluster.storage.windows_on_the_way >= 0
@@ -316,7 +316,7 @@ def test_nothing_is_lost_if_a_shard_dies_with_blocks_on_their_way(tmp_path: Path
 
 def test_blocks_that_went_with_a_node_are_counted_as_lost(tmp_path: Path) -> None:
     play = Play(CONFIG, tmp_path)
-    play.run(lambda cluster: cluster.tally.steps >= 240)
+    play.run(lambda cluster: cluster.tally.steps >= 150)
     play.run(lambda cluster: cluster.live()["cluster/adds_under_way"] > 0)
     shard = play.calls.living(ShardWorker)[0]
     shard.unfinished("add").is_lost = True
@@ -391,7 +391,7 @@ def test_what_a_part_raises_ends_the_run(tmp_path: Path) -> None:
 @pytest.mark.parametrize("config", [CONFIG, SHARDED])
 def test_a_run_that_is_loaded_is_the_one_that_was_saved(config: Config, tmp_path: Path) -> None:
     play = Play(config, tmp_path)
-    play.run(lambda cluster: cluster.tally.steps >= 240)
+    play.run(lambda cluster: cluster.tally.steps >= 150)
     save(play, tmp_path)
     other = load(config, tmp_path)
     assert same_tree(play.cluster.state_dict(), other.cluster.state_dict())
@@ -404,7 +404,7 @@ def test_a_run_that_is_loaded_is_the_one_that_was_saved(config: Config, tmp_path
 
 def test_later_checkpoints_write_only_what_is_new(tmp_path: Path) -> None:
     play = Play(SHARDED, tmp_path)
-    play.run(lambda cluster: cluster.tally.steps >= 240)
+    play.run(lambda cluster: cluster.tally.steps >= 150)
     store = save(play, tmp_path)
     first = {path.name: path.read_bytes() for path in tmp_path.glob("*.blocks")}
     for shard in play.calls.living(ShardWorker):
@@ -421,10 +421,10 @@ def test_later_checkpoints_write_only_what_is_new(tmp_path: Path) -> None:
 
 
 def test_a_replay_that_overflows_is_saved_and_loaded(tmp_path: Path) -> None:
-    config = changed(SHARDED, replay={"capacity": 200})
+    config = changed(SHARDED, replay={"capacity": 200}, run={"frames": 360})
     play = Play(config, tmp_path)
     store = None
-    for steps in (200, 300, 400):
+    for steps in (200, 250, 300):
         play.run(lambda cluster, steps=steps: cluster.tally.steps >= steps)
         store = save(play, tmp_path, store)
     other = load(config, tmp_path)
@@ -435,7 +435,7 @@ def test_a_replay_that_overflows_is_saved_and_loaded(tmp_path: Path) -> None:
 
 def test_an_actor_without_a_place_does_not_hold_the_others_up(tmp_path: Path) -> None:
     play = Play(CONFIG, tmp_path)
-    play.run(lambda cluster: cluster.tally.steps >= 240)
+    play.run(lambda cluster: cluster.tally.steps >= 150)
 
     def others(answers: list[Any]) -> Any:
         return next((a for a in answers if a not in play.calls.patient), answers[0])
@@ -444,7 +444,7 @@ def test_an_actor_without_a_place_does_not_hold_the_others_up(tmp_path: Path) ->
     index = victim.worker._index
     victim.is_dead = True
     play.calls.choose = others
-    play.run(lambda cluster: cluster.tally.steps >= 400)
+    play.run(lambda cluster: cluster.tally.steps >= 250)
     assert play.cluster.live()["cluster/actors_without_place"] == 1
     save(play, tmp_path)
     other = load(CONFIG, tmp_path)
