@@ -14,6 +14,7 @@ import ray
 from agent57.config import ConfigError
 from agent57.envs.spec import EnvironmentFault
 from agent57.presets import make_config
+from agent57.records.folder import CONFIG_FILE, read_config
 from agent57.runtime import run
 from agent57.runtime.cluster import conductor
 from agent57.runtime.cluster.calls import Calls, check_resources
@@ -74,15 +75,15 @@ def test_a_run_outlives_each_of_its_processes(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     config = cluster_config(
-        run={"frames": 1200, "log_frames": 100, "checkpoint_seconds": 1.0},
+        run={"frames": 900, "log_frames": 100, "checkpoint_seconds": 1.0},
         cluster={"actors": 2, "shards": 2},
     )
     when(
         {
-            200: lambda parts: kill(parts.acting.actors[1].process),
-            400: lambda parts: kill(parts.acting.processes()[-1]),
-            600: lambda parts: kill(parts.storage.processes()[0]),
-            800: lambda parts: kill(parts.learning.processes()[0]),
+            150: lambda parts: kill(parts.acting.actors[1].process),
+            300: lambda parts: kill(parts.acting.processes()[-1]),
+            450: lambda parts: kill(parts.storage.processes()[0]),
+            600: lambda parts: kill(parts.learning.processes()[0]),
         },
         monkeypatch,
     )
@@ -95,19 +96,24 @@ def test_a_run_outlives_each_of_its_processes(
     assert last["cluster/learner_restarts"] == 1
     assert "replay shard 0 died and is back as of the last checkpoint" in said
     assert "the learner died and is back as of the last checkpoint" in said
-    assert last["frames"] == 1200
+    assert last["frames"] == 900
     assert last["cluster/samples_per_insert"] == pytest.approx(4.0, rel=0.1)
     assert {"cluster/frames_per_second/1", "cluster/weights_age/1"} <= last.keys()
     lanes = {e["lane"] for e in lines(tmp_path / "run", "episodes.jsonl")}
     assert lanes == set(range(config.actor.lanes))
 
-    assert TrainedRun.load(tmp_path / "run").counters["frames"] == 1200
+    assert TrainedRun.load(tmp_path / "run").counters["frames"] == 900
 
-    # And it goes on where it was: nothing is counted twice.
-    assert "finished after 1,500 frames" in resume(tmp_path / "run", 1500)
-    frames = [row["frames"] for row in lines(tmp_path / "run", "metrics.jsonl")]
+    # And it goes on where it was, with two learners that are one: nothing is counted twice.
+    text = (tmp_path / "run" / CONFIG_FILE).read_text()
+    (tmp_path / "run" / CONFIG_FILE).write_text(text.replace('"learners": 1', '"learners": 2'))
+    assert "finished after 1,200 frames" in resume(tmp_path / "run", 1200)
+    assert read_config(tmp_path / "run").cluster.learners == 2
+    metrics = lines(tmp_path / "run", "metrics.jsonl")
+    frames = [row["frames"] for row in metrics]
     assert frames == sorted(set(frames))
-    assert frames[-1] == 1500
+    assert frames[-1] == 1200
+    assert metrics[-1]["updates"] > last["updates"] + 10
 
 
 def test_faults_end_a_run_with_the_line_they_have_inline(
@@ -196,12 +202,6 @@ def test_a_ray_without_room_leaves_no_folder(
     with pytest.raises(ConfigError, match="the learners need 1 GPUs, Ray has 0"):
         train(CONFIG, tmp_path / "run")
     assert not list(tmp_path.iterdir())
-
-
-def test_two_learners_are_one(tmp_path: Path) -> None:
-    config = cluster_config(cluster={"learners": 2}, run={"frames": 300, "log_frames": 100})
-    train(config, tmp_path / "run")
-    assert lines(tmp_path / "run", "metrics.jsonl")[-1]["updates"] > 10
 
 
 def test_the_cue_is_remembered_on_a_cluster(tmp_path: Path) -> None:
