@@ -12,6 +12,7 @@ from agent57.reproduce.experiment import Verdict
 from agent57.reproduce.tasks import (
     DISCOUNT,
     EXPLORATION_BANDIT,
+    IMPATIENT,
     KEY_CORRIDOR,
     MEMORY,
     PATIENT_GAMMA,
@@ -104,16 +105,16 @@ def test_one_arm_of_agent57_is_patient_enough_for_the_last_chain_and_r2d2_is_not
         for p, d in zip(Discounting.pays, Discounting.delays, strict=True)
     ]
     assert np.isclose(worth[1], worth[2])
-    assert gammas(config_of("discount", "r2d2, gamma 0.997").family).tolist() == [0.997]
+    assert gammas(config_of("discount", IMPATIENT).family).tolist() == [0.997]
 
 
 def test_discount_is_judged_by_return_and_by_plays() -> None:
     arms = ((0.0, 0.9999), (0.3, 0.99))
     ours = [outcome(score=12.5, arms=arms)]  # 6 of the last 8 plays with gamma 0.9999
     theirs = [outcome(score=11.0, arms=arms)]
-    results = {"agent57": ours, "r2d2, gamma 0.997": theirs}
+    results = {"agent57": ours, IMPATIENT: theirs}
     assert all(c.judge(results).is_met for c in DISCOUNT.criteria)
-    swapped = {"agent57": theirs, "r2d2, gamma 0.997": ours}
+    swapped = {"agent57": theirs, IMPATIENT: ours}
     assert [c.judge(swapped).is_met for c in DISCOUNT.criteria] == [False, True, False]
     lazy = [outcome(score=12.5, arms=arms[::-1])]
     verdicts = [c.judge({**results, "agent57": lazy}) for c in DISCOUNT.criteria]
