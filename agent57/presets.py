@@ -75,9 +75,9 @@ def _laptop(config: Config) -> Config:
         learner=replace(
             config.learner,
             batch=16,
-            learning_rate=3e-4,
-            adam_epsilon=1e-6,
-            target_period=150,
+            learning_rate=3 * config.learner.learning_rate,
+            adam_epsilon=config.learner.adam_epsilon / 100,
+            target_period=config.learner.target_period // 10,
         ),
         actor=replace(config.actor, lanes=16),
         cluster=replace(config.cluster, actors=2),

@@ -11,9 +11,9 @@ SIZES = {  # what a scale may change; everything else is the algorithm's
     "sequence.trace", "sequence.period", "sequence.burn_in", "replay.capacity",
     "replay.min_windows", "replay.samples_per_insert", "learner.batch", "learner.learning_rate",
     "learner.adam_epsilon", "learner.target_period", "learner.compile",
-    "learner.novelty_learning_rate", "actor.lanes",
+    "actor.lanes",
     "actor.pull_period", "curiosity.memory", "curiosity.warmup_steps", "run.log_frames",
-    "run.agent", "run.scale", "run.frames", "evaluator.lanes", "cluster.actors",
+    "run.agent", "run.scale", "run.frames", "cluster.actors",
 }  # fmt: skip
 
 
@@ -22,6 +22,19 @@ SIZES = {  # what a scale may change; everything else is the algorithm's
 def test_a_scale_changes_sizes_and_nothing_else(agent: str, scale: str) -> None:
     changed = difference(make_config(agent, scale), PRESETS[agent])
     assert set(changed) <= SIZES
+
+
+@pytest.mark.parametrize("field", ["adam_epsilon", "target_period", "loss"])
+def test_r2d2_keeps_its_own_learner_on_a_laptop(field: str) -> None:
+    ours, theirs = (make_config(agent, "laptop").learner for agent in ("agent57", "r2d2"))
+    assert getattr(ours, field) != getattr(theirs, field)
+
+
+def test_a_laptop_learns_with_these_constants() -> None:
+    learner = make_config("agent57", "laptop").learner
+    assert (learner.batch, learner.target_period) == (16, 150)
+    assert learner.learning_rate == pytest.approx(3e-4)
+    assert learner.adam_epsilon == pytest.approx(1e-6)
 
 
 @pytest.mark.parametrize("agent", PRESETS)
