@@ -2,15 +2,21 @@
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Literal
 
 import tyro
 from rich.console import Console
 
 from agent57.commands.options import parse
-from agent57.commands.train import apply_overrides
+from agent57.commands.train import SETTLED, apply_overrides
 from agent57.config import ConfigError
 from agent57.presets import make_config
+
+SETTLED_BY_SUITE = SETTLED | {
+    "--run.agent": "--agents",
+    "--run.seed": "--seeds",
+    "--env.name": "the games of the suite",
+}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -32,6 +38,10 @@ class SuiteOptions:
     """paper, laptop or tiny: the machine this is for."""
     frames: int | None = None
     """Frames of each run; by default the scale's."""
+    device: str = "auto"
+    """Of each run: cpu, cuda, cuda:1, ...; auto is the GPU if there is one."""
+    runtime: Literal["inline", "cluster"] = "inline"
+    """Of each run: one process, or many on Ray (pip install 'agent57[cluster]')."""
     jobs: int = 0
     """Runs at a time; 0: one per core."""
     reference: str = "agent57"
@@ -47,7 +57,7 @@ def main(args: list[str], console: Console) -> None:
     if not agents:
         raise ConfigError("--agents must name at least one of `agent57 presets`")
     for agent in agents:
-        apply_overrides(make_config(agent, known.scale), rest)
+        apply_overrides(make_config(agent, known.scale), rest, SETTLED_BY_SUITE)
 
     from agent57.records.scores import check_reference
     from agent57.runtime.suite import Suite, run_suite, suite_names
@@ -59,6 +69,8 @@ def main(args: list[str], console: Console) -> None:
         num_seeds=known.seeds,
         scale=known.scale,
         frames=known.frames,
+        device=known.device,
+        runtime=known.runtime,
         overrides=tuple(rest),
     )
     run_suite(suite, known.out, known.jobs, check_reference(known.reference), console)

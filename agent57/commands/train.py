@@ -1,5 +1,6 @@
 """agent57 train."""
 
+from collections.abc import Mapping
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -12,7 +13,15 @@ from agent57.commands.options import parse
 from agent57.config import Config, ConfigError, require
 from agent57.presets import flatten, make_config
 
-LABELS = {"--run.agent": "--agent", "--run.scale": "--scale"}  # what they name is chosen by these
+SETTLED = {  # fields that options of their own decide
+    "--run.agent": "--agent",
+    "--run.scale": "--scale",
+    "--run.frames": "--frames",
+    "--run.seed": "--seed",
+    "--run.device": "--device",
+    "--run.runtime": "--runtime",
+    "--env.name": "--env",
+}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -95,14 +104,10 @@ def on_cluster(config: Config, known: Train, args: list[str]) -> Config:
 
     It says cluster in the end only: what the parts must share evenly is checked when all is known.
     """
-    settled = {"--run.runtime": "--runtime"}
-    if known.lanes_per_actor:
-        settled["--actor.lanes"] = "--lanes-per-actor"
-    for name in (arg.split("=")[0] for arg in args):
-        require(name not in settled, f"{name} is settled by {settled.get(name)}: give one of them")
     actors = known.actors or config.cluster.actors
     cluster = replace(config.cluster, actors=actors, ray_address=known.ray_address)
-    config = apply_overrides(replace(config, cluster=cluster), args)
+    settled = {"--actor.lanes": "--lanes-per-actor"} if known.lanes_per_actor else {}
+    config = apply_overrides(replace(config, cluster=cluster), args, SETTLED | settled)
     lanes = config.actor.lanes
     if known.lanes_per_actor:
         lanes = known.lanes_per_actor * config.cluster.actors
@@ -110,15 +115,17 @@ def on_cluster(config: Config, known: Train, args: list[str]) -> Config:
     return replace(config, run=run, actor=actor)
 
 
-def apply_overrides(config: Config, args: list[str]) -> Config:
-    """The configuration with --group.field value options applied."""
+def apply_overrides(
+    config: Config, args: list[str], settled: Mapping[str, str] = SETTLED
+) -> Config:
+    """The configuration with --group.field value options applied; fields `settled` are refused."""
     if not args:
         return config
     known = {f"--{name}" for name in flatten(config)}
     for arg in args:
         name = arg.split("=")[0]
-        if name in LABELS:
-            raise ConfigError(f"{name} is only a label of the run: use {LABELS[name]}")
+        if name in settled:
+            raise ConfigError(f"{name} is settled by {settled[name]}: use that")
         if name.startswith("--") and name.replace("-", "_").replace("__", "--", 1) not in known:
             import difflib
 

@@ -38,6 +38,8 @@ class Suite:
     num_seeds: int
     scale: str
     frames: int | None
+    device: str = "auto"
+    runtime: str = "inline"
     overrides: tuple[str, ...] = ()  # further options of `agent57 train`
 
     def __post_init__(self) -> None:
@@ -61,6 +63,7 @@ class Suite:
                 folder=self.folder(out, game, agent, seed),
                 options=(
                     *("--env", game, "--agent", agent, "--seed", str(seed), "--scale", self.scale),
+                    *("--device", self.device, "--runtime", self.runtime),
                     *("--run.threads", str(num_threads)),
                     *self.overrides,
                 ),

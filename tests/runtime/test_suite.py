@@ -9,6 +9,7 @@ import sys
 
 import pytest
 
+from agent57.commands.train import configured
 from agent57.runtime.jobs import Job
 from agent57.runtime.suite import Suite
 from tests.trained_run import TINY, call
@@ -42,6 +43,16 @@ def test_every_game_is_played_by_every_agent_with_every_seed(tmp_path):
     assert len(jobs) == 8
     options = {job.options[job.options.index("--agent") + 1] for job in jobs}
     assert options == set(agents)
+
+
+def test_device_and_runtime_reach_the_runs(tmp_path):
+    suite = Suite(
+        name="one", games=("toy/chain",), agents=("agent57",), num_seeds=1, scale="tiny",
+        frames=400, device="cpu", runtime="cluster",
+    )  # fmt: skip
+    (job,) = suite.jobs(tmp_path, num_threads=1)
+    config, _ = configured([*job.options])
+    assert (config.run.device, config.run.runtime, config.run.threads) == ("cpu", "cluster", 1)
 
 
 STAND_IN = """
@@ -130,6 +141,10 @@ def test_another_scale_or_other_options_need_another_folder(tmp_path, stand_ins)
         (("pong", "--jobs", "-1"), "--jobs must not be negative"),
         (("pong", "--reference", "x"), "unknown reference 'x'"),
         (("pong", "--learner.batsh", "3"), "unknown option --learner.batsh"),
+        (("pong", "--run.seed", "3"), "--run.seed is settled by --seeds"),
+        (("pong", "--run.frames=3"), "--run.frames is settled by --frames"),
+        (("pong", "--run.device", "cpu"), "--run.device is settled by --device"),
+        (("pong", "--env.name", "toy/chain"), "--env.name is settled by the games of the suite"),
     ],
 )
 def test_bad_options_create_nothing(tmp_path, options, message):
