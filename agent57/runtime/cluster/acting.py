@@ -176,8 +176,9 @@ class Acting:
         """Give the evaluator a process."""
         evaluator = self._evaluator
         evaluator.process = self._calls.spawn(EvaluatorWorker, self._config)
-        weights = self._learning.published.ref
-        ref = evaluator.process.start.remote(state, evaluator.lasting, weights)
+        published = self._learning.published
+        weights = (published.ref, published.version)
+        ref = evaluator.process.start.remote(state, evaluator.lasting, *weights)
         self._is_evaluating = True
         self._calls.expect(ref, partial(self._evaluator_started, evaluator.process))
 

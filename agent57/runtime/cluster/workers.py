@@ -170,10 +170,15 @@ class EvaluatorWorker:
         self._published: tuple[Weights, int] = ({}, -1)
         self._is_in_play = False
 
-    def start(self, state: State | None, lasting: State | None, weights: Arrays) -> int:
-        """Begin anew, go on from `state`, or take over with new episodes from `lasting`."""
+    def start(
+        self, state: State | None, lasting: State | None, weights: Arrays, version: int
+    ) -> int:
+        """Begin anew, go on from `state`, or take over with new episodes from `lasting`.
+
+        Who takes over in the middle of a phase plays with these weights until the next.
+        """
         settle_in(self._config.cluster.actor_threads)
-        self._published = tensors_of(weights), 0
+        self._published = tensors_of(weights), version
         env = make_env(self._config.env, self._config.evaluator.lanes)
         cpu = torch.device("cpu")
         self._evaluator = Evaluator(self._config, env, lambda: self._published, cpu)

@@ -216,6 +216,8 @@ def test_an_evaluator_that_dies_goes_on_with_its_bandit(tmp_path: Path) -> None:
     play.run(lambda cluster: cluster.tally.evaluator_restarts == 1)
     play.calls.settle()
     assert play.cluster.acting.summary()["evaluator/return"] == before
+    (successor,) = play.calls.living(EvaluatorWorker)
+    assert successor.worker._published[1] > 0  # the weights it takes over with, by their version
     play.run()
     phases = [e.phase for e in play.journal.episodes if e.source == "evaluator"]
     assert len(phases) > num_before

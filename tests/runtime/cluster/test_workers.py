@@ -115,10 +115,24 @@ def test_a_successor_begins_new_episodes_where_the_streams_were_left() -> None:
     assert (moments["count"] == 20).all()
 
 
+def test_an_evaluator_that_takes_over_in_mid_phase_sees_with_the_learned_embedding() -> None:
+    first, successor = EvaluatorWorker(CONFIG), EvaluatorWorker(CONFIG)
+    first.start(None, None, arrays_of(WEIGHTS), 7)
+    lasting = first.play(arrays_of(WEIGHTS), 7, 0).lasting
+    successor.start(None, lasting, arrays_of(WEIGHTS), 7)
+    successor.play(arrays_of(WEIGHTS), 7, 0)
+    state = successor.state_dict()
+    assert state is not None
+    assert state["num_begun"] % CONFIG.evaluator.phase_episodes > 1
+    (held,) = state["player"]["curiosity"]["held"]
+    learned = {n.removeprefix("embedding."): w for n, w in WEIGHTS.items()}
+    assert all(torch.equal(weight, learned[name]) for name, weight in held.items())
+
+
 def test_before_the_first_step_there_is_no_episode_to_save() -> None:
     actor, evaluator = ActorWorker(CONFIG, 0, LAYOUT), EvaluatorWorker(CONFIG)
     actor.start(None, None)
-    evaluator.start(None, None, arrays_of(WEIGHTS))
+    evaluator.start(None, None, arrays_of(WEIGHTS), 0)
     assert actor.state_dict() is None
     assert evaluator.state_dict() is None
     actor.play(arrays_of(WEIGHTS), 7)
