@@ -5,6 +5,7 @@ a slow network. The package is optional.
 """
 
 import json
+import os
 import threading
 from pathlib import Path
 from typing import Any
@@ -52,10 +53,14 @@ class WandbMirror:
         self.send_new_lines()
 
     def send_new_lines(self) -> None:
-        """Send what was written since the last time; half a line waits for its other half."""
+        """Send what was written since the last time; half a line waits for its other half.
+
+        A run that is resumed may have cut off the lines after its checkpoint.
+        """
         if not self._file.exists():
             return
         with self._file.open("rb") as file:
+            self._offset = min(self._offset, file.seek(0, os.SEEK_END))
             file.seek(self._offset)
             content = file.read()
         whole = content[: content.rfind(b"\n") + 1]

@@ -45,6 +45,20 @@ def test_new_lines_are_sent_once_and_half_lines_wait(tmp_path, monkeypatch):
     assert fake.num_finished == 1
 
 
+def test_lines_written_after_a_resumed_run_was_cut_back_are_sent(tmp_path, monkeypatch):
+    fake = FakeWandb()
+    monkeypatch.setitem(sys.modules, "wandb", fake)
+    run = write_run(tmp_path / "a", num_lines=3)
+    with WandbMirror(run, make_config("agent57", "tiny")) as mirror:
+        lines = (run / "metrics.jsonl").read_text().splitlines(keepends=True)
+        (run / "metrics.jsonl").write_text(lines[0])
+        mirror.send_new_lines()
+        with (run / "metrics.jsonl").open("a") as file:
+            file.write('{"frames": 7}\n')
+        mirror.send_new_lines()
+    assert fake.rows == [({"frames": 7}, 7)]
+
+
 def test_without_the_package_nothing_is_created(tmp_path, monkeypatch):
     monkeypatch.setitem(sys.modules, "wandb", None)
     with pytest.raises(ConfigError, match=r"pip install 'agent57\[wandb\]'"):
