@@ -235,8 +235,9 @@ class Learner:
         priorities = sequence_priority(mixed, trained, config.replay.priority_mix)
         losses = dict(zip(self._trained, value_loss, strict=False))
         sums = {
-            "value/extrinsic": _of_all(online[0].detach()),
-            "value/intrinsic": _of_all(online[-1].detach()),
+            **{
+                f"value/{name}": _of_all(v) for name, v in zip(losses, online.detach(), strict=True)
+            },
             "td/mean_abs": ((mixed.abs() * trained).sum(), trained.sum()),
             "priority/mean": _of_all(priorities),
             **self._diagnostics(batch, online.detach(), target, td.detach(), trained),

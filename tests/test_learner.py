@@ -181,6 +181,18 @@ def test_padding_changes_nothing_by_law() -> None:
         torch.testing.assert_close(weight, weights_of(learners[1])[name], rtol=1e-5, atol=1e-6)
 
 
+@pytest.mark.parametrize(
+    ("values", "names"), [("separate", {"extrinsic", "intrinsic"}), ("joint", {"joint"})]
+)
+def test_each_value_network_is_logged_by_its_name(values: str, names: set[str]) -> None:
+    config = small_config(network={"values": values})
+    metrics = make_learner(config).update(random_batch(config)).metrics
+    for kind in ("value/", "loss/"):
+        logged = {name.removeprefix(kind) for name in metrics if name.startswith(kind)}
+        assert logged - {"inverse_dynamics", "rnd"} == names
+    assert len({metrics[f"value/{name}"] for name in names}) == len(names)
+
+
 def test_padding_equals_a_shorter_window_by_law() -> None:
     batch = random_batch(CONFIG, (5, 3, 1, 5))
     cut = {}
