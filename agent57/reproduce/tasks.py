@@ -223,7 +223,7 @@ EXPLORATION_BANDIT = Experiment(
         "r2d2": R2D2,
     },
     budgets={
-        "minutes": Budget(frames=400_000, num_seeds=1, num_episodes=16),
+        "minutes": Budget(frames=600_000, num_seeds=1, num_episodes=16),
         "full": Budget(frames=800_000, num_seeds=3, num_episodes=32),
     },
     criteria=(
