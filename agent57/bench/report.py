@@ -1,7 +1,6 @@
 """The benchmark as tables for a terminal, and as JSON."""
 
 import dataclasses
-import json
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +9,7 @@ from rich.console import Console
 from rich.table import Table
 
 from agent57.bench.cost import Result
+from agent57.records.folder import write_json
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -24,7 +24,7 @@ class Report:
 
     def write(self, path: Path) -> None:
         """Save as JSON."""
-        path.write_text(json.dumps(dataclasses.asdict(self), indent=2) + "\n")
+        write_json(path, dataclasses.asdict(self))
 
     def show(self, console: Console) -> None:
         """Print the tables."""

@@ -23,7 +23,10 @@ def main(args: list[str], console: Console) -> None:
     known = parse(Bench, "bench", args)
     from agent57.bench.plan import FULL, QUICK
     from agent57.bench.run import run_bench
+    from agent57.records.folder import check_json
 
+    if known.json is not None:
+        check_json(known.json)
     report = run_bench(QUICK if known.quick else FULL, console)
     report.show(console)
     if known.json is not None:

@@ -39,6 +39,26 @@ def sync_folder(path: Path) -> None:
         os.close(handle)
 
 
+def check_json(file: Path) -> None:
+    """Refuse a file that --json names and that could not be written; its folder is made."""
+    try:
+        file.parent.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise ConfigError(f"--json {file} cannot be written: {error.strerror}") from None
+    require(not file.is_dir(), f"--json {file} cannot be written: it is a folder")
+    can_write = os.access(file if file.exists() else file.parent, os.W_OK)
+    require(can_write, f"--json {file} cannot be written: permission denied")
+
+
+def write_json(file: Path, values: dict[str, Any]) -> None:
+    """Write numbers where --json wants them."""
+    check_json(file)
+    try:
+        file.write_text(json.dumps(values, indent=2, allow_nan=False) + "\n", "utf-8")
+    except OSError as error:
+        raise ConfigError(f"--json {file} cannot be written: {error.strerror}") from None
+
+
 def read_config(path: Path) -> Config:
     """The configuration of a run."""
     file = path / CONFIG_FILE

@@ -11,7 +11,6 @@ are in percent, as the paper's are.
 import csv
 import difflib
 import functools
-import json
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from importlib import resources
@@ -27,6 +26,7 @@ from rich.table import Table
 from rich.text import Text
 
 from agent57.config import ConfigError, require
+from agent57.records.folder import write_json
 
 Reference = Literal["agent57", "dqn_zoo"]
 TableName = Literal["table1", "atari57", "challenging10"]
@@ -263,12 +263,7 @@ def scores_command(
         _print_games(result, console)
     console.print(result["note"], highlight=False)
     if json_file is not None:
-        try:
-            json_file.parent.mkdir(parents=True, exist_ok=True)
-            json_file.write_text(json.dumps(result, indent=2, allow_nan=False) + "\n", "utf-8")
-        except OSError as error:
-            reason = error.strerror or type(error).__name__
-            raise ConfigError(f"cannot write {json_file}: {reason}") from error
+        write_json(json_file, result)
         console.print(f"Written to {json_file}", highlight=False)
 
 

@@ -1,7 +1,6 @@
 """Plays whole episodes with a trained run, several lanes at once, and tells how they went."""
 
 import dataclasses
-import json
 import os
 import shutil
 from dataclasses import dataclass
@@ -17,6 +16,7 @@ from agent57.config import ConfigError, require
 from agent57.envs.make import make_env
 from agent57.envs.spec import EnvironmentFault, VectorEnv
 from agent57.player import Player
+from agent57.records.folder import check_json, write_json
 from agent57.records.overlay import Overlay
 from agent57.records.progress import ProgressView
 from agent57.records.scores import human_normalised, suite_games
@@ -127,6 +127,8 @@ def evaluate(path: Path, trial: Trial, json_file: Path | None, console: Console)
     """`agent57 evaluate`: play, print a table, write the video and the numbers if asked to."""
     if trial.video is not None:
         check_video(trial.video)
+    if json_file is not None:
+        check_json(json_file)
     device = choose_device(trial.device)
     run = TrainedRun.load(path)
     arm = run.choose_arm(trial.arm)
@@ -218,12 +220,3 @@ def _table(result: dict[str, Any]) -> Table:
     for name, text in rows.items():
         table.add_row(name, text)
     return table
-
-
-def write_json(file: Path, result: dict[str, Any]) -> None:
-    """Write numbers where the user wants them."""
-    try:
-        file.parent.mkdir(parents=True, exist_ok=True)
-        file.write_text(json.dumps(result, indent=2, allow_nan=False) + "\n", "utf-8")
-    except OSError as error:
-        raise ConfigError(f"--json {file} cannot be written: {error.strerror}") from None

@@ -50,5 +50,22 @@ def test_the_screen_shows_the_parts(report: dict) -> None:
         assert name in report["screen"]
 
 
+def test_a_file_that_cannot_be_written_is_refused_before_anything_is_measured(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def measure(*_: object) -> None:
+        pytest.fail("measured for nothing")
+
+    monkeypatch.setattr("agent57.bench.run.run_bench", measure)
+    (tmp_path / "file").touch()
+    for place in (tmp_path / "file" / "bench.json", tmp_path):
+        with (tmp_path / "screen.txt").open("w") as screen:
+            console = Console(file=screen, width=500)
+            assert run(["bench", "--json", str(place)], console, console) == 2
+        text = (tmp_path / "screen.txt").read_text()
+        assert text.startswith(f"agent57: --json {place} cannot be written")
+        assert text.count("\n") == 1
+
+
 def test_three_timesteps_are_learned_for_each_step(report: dict) -> None:
     assert report["parts"][-1]["setting"] == "3.0 learned a step"

@@ -9,7 +9,14 @@ import pytest
 
 from agent57.config import Config, ConfigError
 from agent57.records import folder as module
-from agent57.records.folder import GrowingFile, RunFolder, check_free, read_config, write_atomic
+from agent57.records.folder import (
+    GrowingFile,
+    RunFolder,
+    check_free,
+    read_config,
+    write_atomic,
+    write_json,
+)
 
 
 def full_disk(*_):
@@ -141,3 +148,11 @@ def test_a_folder_that_cannot_be_written_is_one_line(tmp_path, monkeypatch):
     monkeypatch.setattr(module.fcntl, "lockf", lambda *_: full_disk())
     with pytest.raises(ConfigError, match="cannot be written: No space"):
         RunFolder(tmp_path)
+
+
+def test_numbers_are_written_into_a_folder_that_is_made(tmp_path):
+    file = tmp_path / "no" / "such" / "folder" / "x.json"
+    write_json(file, {"a": 1.5})
+    assert json.loads(file.read_text()) == {"a": 1.5}
+    with pytest.raises(ConfigError, match=r"^--json .* cannot be written: it is a folder$"):
+        write_json(tmp_path, {})

@@ -190,5 +190,5 @@ def test_what_is_unknown_is_one_line(call, message):
 
 def test_an_unwritable_json_file_is_one_line(tmp_path):
     (tmp_path / "file").write_text("")
-    with pytest.raises(ConfigError, match="cannot write"):
+    with pytest.raises(ConfigError, match="^--json .* cannot be written"):
         printed("table1", "agent57", json_file=tmp_path / "file" / "scores.json")
