@@ -12,6 +12,8 @@ from agent57.ops.family import betas, gammas
 from agent57.records.folder import CONFIG_FILE, read_config
 from agent57.records.scores import suite_games
 
+METRICS_FILE = "metrics.jsonl"
+
 Points = list[tuple[float, float]]  # (frames, value)
 
 
@@ -45,7 +47,7 @@ class RunHistory:
         return cls(
             path=path,
             config=read_config(path),
-            metrics=read_lines(path / "metrics.jsonl"),
+            metrics=read_lines(path / METRICS_FILE),
             episodes=read_lines(path / "episodes.jsonl"),
         )
 
@@ -90,11 +92,16 @@ class RunHistory:
 
 
 def find_runs(paths: list[Path]) -> list[Path]:
-    """The run folders among the paths and below them, each once, in order."""
+    """The run folders among the paths and below them, each once, in order.
+
+    Exported weights have a configuration too, but no records.
+    """
     found: dict[Path, None] = {}
     for path in paths:
         require(path.is_dir(), f"{path} is not a folder")
-        inside = sorted(file.parent for file in path.rglob(CONFIG_FILE))
-        require(bool(inside), f"{path} holds no run: {CONFIG_FILE} is missing")
+        folders = sorted(file.parent for file in path.rglob(CONFIG_FILE))
+        require(bool(folders), f"{path} holds no run: {CONFIG_FILE} is missing")
+        inside = [folder for folder in folders if (folder / METRICS_FILE).exists()]
+        require(bool(inside), f"{path} holds no records of a run: {METRICS_FILE} is missing")
         found |= dict.fromkeys(inside)
     return list(found)

@@ -7,7 +7,7 @@ import pytest
 from agent57.config import ConfigError
 from agent57.presets import make_config
 from agent57.records.charts import MAX_POINTS, mean_and_range, thinned
-from agent57.records.history import RunHistory, read_lines
+from agent57.records.history import RunHistory, find_runs, read_lines
 from agent57.records.report import write_report
 from tests.records import browser
 from tests.records.made_up import write_run
@@ -192,3 +192,13 @@ def test_a_real_browser_draws_everything_and_answers_the_pointer(tmp_path, width
     assert seen["restores"]
     assert seen["page_width"] <= max(width, 500)
     assert seen["right_edge"] <= width
+
+
+def test_exported_weights_are_not_taken_for_a_run(tmp_path):
+    run = write_run(tmp_path / "runs" / "a")
+    weights = tmp_path / "runs" / "weights"
+    weights.mkdir()
+    (weights / "config.json").write_bytes((run / "config.json").read_bytes())
+    assert find_runs([tmp_path]) == [run]
+    with pytest.raises(ConfigError, match=r"weights holds no records of a run: metrics\.jsonl is"):
+        find_runs([weights])
