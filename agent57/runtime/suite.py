@@ -18,6 +18,7 @@ from agent57.config import ConfigError, EnvConfig, require
 from agent57.envs.make import check_env
 from agent57.presets import DEFAULT_FRAMES
 from agent57.records.folder import write_atomic
+from agent57.records.history import METRICS_FILE
 from agent57.records.report import write_report
 from agent57.records.results import Results, suite_results, write_results
 from agent57.records.scores import Reference, suite_games
@@ -150,7 +151,7 @@ def collect(suite: Suite, out: Path, jobs: list[Job], reference: Reference) -> R
     results = suite_results(seeds, suite.games, len(jobs), num_finished, reference)
     results = {"suite": suite.name, "scale": suite.scale, **results}
     write_results(out, results)
-    if any((job.folder / "config.json").exists() for job in jobs):
+    if any((job.folder / METRICS_FILE).exists() for job in jobs):
         write_report([out], None)
     return results
 
