@@ -37,7 +37,6 @@ class Journal:
         self._sums: dict[str, float] = defaultdict(float)
         self._counts: dict[str, int] = defaultdict(int)
         self._recent: deque[float] = deque(maxlen=RECENT_EPISODES)
-        self._next_frames = log_frames
         self._seconds_before = 0.0  # of earlier sessions of this run
         self._started = time.monotonic()
         self._last_line = (0, 0.0)  # frames and seconds
@@ -69,8 +68,9 @@ class Journal:
             )
 
     def is_due(self, frames: int) -> bool:
-        """Whether the next line of metrics should be written."""
-        return frames >= self._next_frames
+        """Whether the next line of metrics should be written: at each multiple of the interval."""
+        last_frames, _ = self._last_line
+        return frames // self._log_frames > last_frames // self._log_frames
 
     def write(self, counters: dict[str, int], scalars: dict[str, float | None]) -> dict[str, Any]:
         """Write a line of metrics: counters, averages since the last line, and `scalars`."""
@@ -94,8 +94,6 @@ class Journal:
         self._sums.clear()
         self._counts.clear()
         self._last_line = (frames, seconds)
-        while self._next_frames <= frames:
-            self._next_frames += self._log_frames
         self.latest = row
         return row
 
@@ -111,7 +109,6 @@ class Journal:
             "sums": dict(self._sums),
             "counts": dict(self._counts),
             "recent": list(self._recent),
-            "next_frames": self._next_frames,
             "seconds": self.seconds,
             "last_line": list(self._last_line),
             "sizes": self._folder.flush(),
@@ -123,7 +120,6 @@ class Journal:
         self._sums = defaultdict(float, state["sums"])
         self._counts = defaultdict(int, state["counts"])
         self._recent = deque(state["recent"], maxlen=RECENT_EPISODES)
-        self._next_frames = state["next_frames"]
         self._seconds_before = state["seconds"]
         self._started = time.monotonic()
         self._last_line = (state["last_line"][0], state["last_line"][1])

@@ -108,7 +108,7 @@ def _run(
     keep_freed_memory()
     torch.set_num_threads(config.run.threads or os.cpu_count() or 1)
     warn = partial(_warn, console)
-    journal = Journal(folder, config.run.log_frames)
+    journal = Journal(folder, min(config.run.log_frames, config.run.frames))
     with contextlib.ExitStack() as stack:
         stack.callback(folder.close)
         stack.callback(journal.close)

@@ -80,7 +80,7 @@ def result(path: Path) -> dict[str, Any]:
         for name in CLOCK:
             row.pop(name, None)
     frames, _ = journal["last_line"]
-    kept = {name: journal[name] for name in ("sums", "counts", "recent", "next_frames", "latest")}
+    kept = {name: journal[name] for name in ("sums", "counts", "recent", "latest")}
     return {
         "state": checkpoint.state,
         "journal": {**kept, "frames": frames},

@@ -45,6 +45,14 @@ def test_a_run_says_how_it_ended_and_how_to_go_on(tmp_path):
     assert [row["frames"] for row in lines(tmp_path / "run", "metrics.jsonl")] == [30, 60]
 
 
+def test_a_run_shorter_than_its_interval_writes_one_line(tmp_path):
+    config = run_config("toy/cue", 15, run={"log_frames": 30})
+    train(config, tmp_path / "run")
+    assert [row["frames"] for row in lines(tmp_path / "run", "metrics.jsonl")] == [15]
+    resume(tmp_path / "run", frames=75)  # from now on where a long run would write
+    assert [row["frames"] for row in lines(tmp_path / "run", "metrics.jsonl")] == [15, 30, 60]
+
+
 def test_raised_frames_are_kept(tmp_path):
     train(run_config("toy/cue", 30), tmp_path / "run")
     resume(tmp_path / "run", frames=60)
@@ -73,12 +81,12 @@ def test_a_changed_configuration_is_refused_by_the_name_of_its_field(tmp_path):
         resume(tmp_path / "run")
 
 
-def test_a_run_without_a_checkpoint_starts_from_the_beginning(tmp_path):
-    train(run_config("toy/cue", 30, run={"log_frames": 1000}), tmp_path / "run")
-    first = result(tmp_path / "run")
+def test_a_run_without_a_checkpoint_starts_from_the_beginning(tmp_path, monkeypatch):
+    train(run_config("toy/cue", 30), tmp_path / "whole")
+    stopped_run(tmp_path / "run", monkeypatch, "toy/cue", num_ticks=5, frames=30)
     shutil.rmtree(tmp_path / "run" / "checkpoints")
     assert "starting from the beginning" in resume(tmp_path / "run")
-    assert not difference(first, result(tmp_path / "run"))
+    assert not difference(result(tmp_path / "whole"), result(tmp_path / "run"))
 
 
 def test_a_damaged_checkpoint_is_named_and_the_run_ends_the_same(tmp_path, monkeypatch):
