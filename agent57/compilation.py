@@ -23,17 +23,22 @@ def has_compiler() -> bool:
     return any(shutil.which(name) for name in (os.environ.get("CXX", "g++"), "g++", "clang++"))
 
 
+def check_compiler(mode: Literal["auto", "on", "off"]) -> None:
+    """Refuse to compile where nothing can."""
+    require(
+        mode != "on" or has_compiler(),
+        "learner.compile on needs a C++ compiler: install g++, or set it to off",
+    )
+
+
 def compiled(
     function: Callable[Inputs, Output], mode: Literal["auto", "on", "off"], device: torch.device
 ) -> Callable[Inputs, Output]:
     """The function, compiled at its first call if `mode` says so; auto: on a GPU, if possible."""
     if mode == "off" or (mode == "auto" and device.type != "cuda"):
         return function
+    check_compiler(mode)
     if mode == "on":
-        require(
-            has_compiler(),
-            "learner.compile on needs a C++ compiler: install g++, or set it to off",
-        )
         return torch.compile(function, dynamic=False)
     if not has_compiler():
         warnings.warn("no C++ compiler found: updates run uncompiled, and slower", stacklevel=2)

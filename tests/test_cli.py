@@ -180,6 +180,18 @@ def test_a_file_in_place_of_a_folder_is_refused(tmp_path: Path) -> None:
     assert out.read_text() == "precious"
 
 
+def test_compiling_without_a_compiler_is_refused(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv("PATH", "")
+    monkeypatch.delenv("CXX", raising=False)
+    code, _, errors = call("train", *TINY, "--learner.compile", "on", "--frames", "10")
+    assert code == 2
+    assert "learner.compile on needs a C++ compiler" in errors
+    assert errors.count("\n") == 1
+    assert not list(tmp_path.iterdir())
+
+
 def test_a_missing_optional_package_is_named_with_its_extra(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:

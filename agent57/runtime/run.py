@@ -12,6 +12,7 @@ from typing import Any
 import torch
 from rich.console import Console
 
+from agent57.compilation import check_compiler
 from agent57.config import Config, ConfigError, require
 from agent57.envs.make import check_env
 from agent57.envs.spec import EnvironmentFault
@@ -56,6 +57,7 @@ def start(config: Config, out: Path, console: Console) -> None:
     check_free(out)
     device = choose_device(config.run.device)
     check_precision(config, device)
+    check_compiler(config.learner.compile)
     check_env(config.env)
     with _on_ray(config, device, console):  # first: one without room leaves no folder behind
         _run(config, RunFolder.create(out, config), device, console, is_resumed=False)
