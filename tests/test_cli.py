@@ -249,6 +249,11 @@ def test_presets_are_listed_shown_and_compared() -> None:
     code, _, errors = call("presets", "r2d3")
     assert code == 2
     assert "r2d3" in errors
+    code, output, errors = call("presets", "--diff", "ngu")
+    assert code == 2
+    assert "--diff ngu needs a preset to compare" in errors
+    assert errors.count("\n") == 1
+    assert not output
 
 
 def test_the_module_runs_from_the_shell(tmp_path: Path) -> None:

@@ -8,6 +8,7 @@ from rich.console import Console
 from rich.table import Table
 
 from agent57.commands.options import parse
+from agent57.config import require
 from agent57.presets import PRESETS, difference, flatten, make_config
 
 
@@ -27,6 +28,11 @@ def main(args: list[str], console: Console) -> None:
     """Print a table."""
     known = parse(Presets, "presets", args)
     if known.name is None:
+        require(
+            known.diff is None,
+            f"--diff {known.diff} needs a preset to compare: agent57 presets NAME --diff "
+            f"{known.diff}",
+        )
         console.print(_all_presets(known.scale))
         return
     config = make_config(known.name, known.scale)
