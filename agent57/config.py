@@ -121,10 +121,11 @@ class ControllerConfig:
     bonus: float = 1.0  # the paper's UCB beta, table
     epsilon: float = 0.5  # table
 
-    def __post_init__(self) -> None:
-        require_positive(self, "controller", "window")
-        require_unit(self, "controller", "epsilon")
-        require(self.bonus >= 0, f"controller.bonus must not be negative, got {self.bonus}")
+    def check(self, group: str) -> None:
+        """Refuse what cannot work. There are two of these: `group` is the name of this one."""
+        require_positive(self, group, "window")
+        require_unit(self, group, "epsilon")
+        require(self.bonus >= 0, f"{group}.bonus must not be negative, got {self.bonus}")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -380,6 +381,8 @@ class Config:
     run: RunConfig = field(default_factory=RunConfig)
 
     def __post_init__(self) -> None:
+        self.controller.check("controller")
+        self.evaluator_controller.check("evaluator_controller")
         require(
             self.replay.capacity >= 2 * self.sequence.window,
             f"replay.capacity must hold two windows ({2 * self.sequence.window} transitions), "
