@@ -10,6 +10,7 @@ checkpoint of a full replay costs only what is new. Files that no manifest names
 interrupted write and are removed by the next one.
 """
 
+import contextlib
 import io
 import struct
 import threading
@@ -231,6 +232,15 @@ def newest_state(folder: Path) -> dict[str, Any]:
                 damaged.append(str(error))
     reason = "; ".join(dict.fromkeys(damaged)) or "none was written yet"
     raise ConfigError(f"{folder} holds no usable checkpoint: {reason}")
+
+
+def newest_counters(folder: Path) -> dict[str, int]:
+    """How far the newest checkpoint is whose manifest can be read; empty if there is none."""
+    for path in reversed(_manifests(folder)):
+        with contextlib.suppress(DamagedCheckpoint):
+            counters: dict[str, int] = read_manifest(path)["counters"]
+            return counters
+    return {}
 
 
 def _manifests(folder: Path) -> list[Path]:

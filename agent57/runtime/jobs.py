@@ -20,7 +20,8 @@ from rich.console import Console
 from rich.live import Live
 from rich.table import Table
 
-from agent57.records.folder import CONFIG_FILE
+from agent57.records.checkpoint import newest_counters
+from agent57.records.folder import CHECKPOINTS, CONFIG_FILE
 from agent57.records.view import duration
 from agent57.runtime.run import RunFailed
 
@@ -60,7 +61,7 @@ class Job:
     def command(self) -> list[str]:
         """What to run: a new run, or the one that was interrupted."""
         program = [sys.executable, "-m", "agent57"]
-        if any((self.folder / "checkpoints").glob("[0-9]*.json")):
+        if any((self.folder / CHECKPOINTS).glob("[0-9]*.json")):
             return [*program, "resume", *self._raised_frames(), str(self.folder)]
         if (self.folder / CONFIG_FILE).exists():  # interrupted before its first checkpoint
             shutil.rmtree(self.folder)
@@ -135,15 +136,12 @@ class JobQueue:
                 continue
             del self._running[job.name]
             log = job.folder.parent / f"{job.folder.name}.{LOG_FILE}"
-            lines = log.read_text(errors="replace").strip().splitlines()
-            farewells = [
-                row for row in lines if row.startswith(("finished after", "stopped after"))
-            ]
-            is_stopped = bool(farewells) and farewells[-1].startswith("stopped")
-            if process.returncode == 0 and not is_stopped:
+            frames = newest_counters(job.folder / CHECKPOINTS).get("frames", 0)
+            if process.returncode == 0 and frames >= job.frames:
                 (job.folder / FINISHED_FILE).write_text(str(job.frames))
                 self.on_finished(job)
                 continue
+            lines = log.read_text(errors="replace").strip().splitlines()
             reason = lines[-1] if lines else f"exit code {process.returncode}"
             if process.returncode == 0:
                 reason = "it was told to stop; start the same command again to go on"

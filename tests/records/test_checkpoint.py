@@ -10,7 +10,7 @@ import pytest
 import torch
 
 from agent57.config import ConfigError
-from agent57.records.checkpoint import CheckpointStore, newest_state
+from agent57.records.checkpoint import CheckpointStore, newest_counters, newest_state
 
 
 @dataclass(frozen=True)
@@ -184,6 +184,16 @@ def test_a_state_is_read_without_its_replay(tmp_path):
     save(store, 1, blocks(0, 3))
     (tmp_path / segments(tmp_path)[0]).unlink()
     assert newest_state(tmp_path)["counters"] == {"updates": 1}
+
+
+def test_counters_are_those_of_the_newest_readable_manifest(tmp_path):
+    assert newest_counters(tmp_path / "missing") == {}
+    store = CheckpointStore(tmp_path, 2)
+    for number in (1, 2):
+        save(store, number, blocks(0, number))
+    assert newest_counters(tmp_path) == {"updates": 2}
+    (tmp_path / "000000000002.json").write_text("rotten")
+    assert newest_counters(tmp_path) == {"updates": 1}
 
 
 def test_leftovers_of_a_killed_write_are_removed(tmp_path):

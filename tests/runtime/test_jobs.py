@@ -1,11 +1,13 @@
 """A queue of runs: all are brought to their end, and an interruption costs nothing."""
 
 import io
+import sys
 from pathlib import Path
 
 import pytest
 from rich.console import Console
 
+from agent57.records.manifest import write_manifest
 from agent57.runtime.jobs import Job, JobQueue
 from agent57.runtime.run import RunFailed
 
@@ -44,3 +46,22 @@ def test_a_job_that_began_is_resumed_and_one_without_checkpoint_starts_anew(tmp_
     (begun.folder / "checkpoints").mkdir(parents=True)
     (begun.folder / "checkpoints" / "000000000001-000000000001.json").touch()
     assert begun.command()[-2:] == ["resume", str(begun.folder)]
+
+
+@pytest.mark.parametrize(("frames", "is_finished"), [(200, True), (199, False), (None, False)])
+def test_a_job_is_finished_by_the_frames_of_its_checkpoint_whatever_it_says(
+    frames: int | None, is_finished: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    one = job(tmp_path, "one")
+    (one.folder / "checkpoints").mkdir(parents=True)
+    if frames is not None:
+        manifest = one.folder / "checkpoints" / "000000000001-000000000001.json"
+        write_manifest(manifest, {"counters": {"frames": frames}})
+    says = "stopped after" if is_finished else "finished after"
+    command = [sys.executable, "-c", f"print('{says} 200 frames')"]
+    monkeypatch.setattr(Job, "command", lambda _: command)
+    jobs = queue([one])
+    jobs.keep_going = True
+    jobs.run()
+    assert one.is_finished == is_finished
+    assert ["told to stop" in failure for failure in jobs.failures] == [True] * (not is_finished)

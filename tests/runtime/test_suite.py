@@ -59,17 +59,19 @@ STAND_IN = """
 import signal, sys, time
 from pathlib import Path
 sys.path.insert(0, sys.argv[4])
+from agent57.records.manifest import write_manifest
 from tests.records.made_up import write_run
 folder, frames, is_slow = Path(sys.argv[1]), int(sys.argv[2]), sys.argv[3] == "slow"
-signal.signal(signal.SIGTERM, lambda *_: (print("stopped after 1 frames"), sys.exit(0)))
+signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
 if not folder.exists():
     write_run(folder)
 (folder / "checkpoints").mkdir(exist_ok=True)
-(folder / "checkpoints" / "1.json").touch()
+manifest = folder / "checkpoints" / "000000000001.json"
+write_manifest(manifest, {"counters": {"frames": 1}})
 (folder / "begun").open("a").write("x")
 if is_slow:
     time.sleep(60)
-print("finished after", frames)
+write_manifest(manifest, {"counters": {"frames": frames}})
 """
 
 
