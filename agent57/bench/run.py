@@ -18,6 +18,7 @@ from agent57.bench.replay import bytes_per_transition, recordings, storing
 from agent57.bench.report import Report
 from agent57.bench.whole import end_to_end
 from agent57.compilation import has_compiler
+from agent57.records.machine import processor
 from agent57.runtime.memory import keep_freed_memory
 
 
@@ -99,7 +100,7 @@ def _by_threads(
 
 def _machine(seconds: float) -> dict[str, str]:
     return {
-        "processor": _processor(),
+        "processor": processor(),
         "cores": str(os.cpu_count()),
         "load": f"{os.getloadavg()[0]:.1f}",
         "python": platform.python_version(),
@@ -107,12 +108,3 @@ def _machine(seconds: float) -> dict[str, str]:
         "threads": str(torch.get_num_threads()),
         "seconds": f"{seconds:.0f}",
     }
-
-
-def _processor() -> str:
-    """Its name as the system gives it."""
-    try:
-        with open("/proc/cpuinfo") as lines:
-            return next(line.split(":")[1].strip() for line in lines if "model name" in line)
-    except (OSError, StopIteration):
-        return platform.processor() or "unknown"

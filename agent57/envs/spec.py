@@ -1,5 +1,6 @@
 """What an environment of E lanes offers to a player. No environment lives here."""
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Literal, Protocol
@@ -18,6 +19,11 @@ class EnvSpec:
     num_actions: int
     frames_per_step: int  # emulator frames per agent step; 1 outside Atari
     max_value: int = 255  # of a uint8 observation
+
+    @property
+    def observation_bytes(self) -> int:
+        """Bytes of one observation before compression."""
+        return math.prod(self.observation_shape) * np.dtype(self.observation_dtype).itemsize
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

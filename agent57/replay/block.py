@@ -3,7 +3,6 @@ replay keeps them. It is complete in itself: the bootstrap observation, the inpu
 and the recurrent state before it are inside, so windows can be cut and blocks evicted freely.
 """
 
-import math
 import struct
 import sys
 from collections.abc import Callable
@@ -41,11 +40,6 @@ class Layout:
     num_actions: int
     num_values: int  # V
     state: int  # H, 0 without a recurrent core
-
-    @property
-    def observation_bytes(self) -> int:
-        """Bytes of one observation before compression."""
-        return math.prod(self.observation_shape) * np.dtype(self.observation_dtype).itemsize
 
     @property
     def state_shape(self) -> tuple[int, int, int]:

@@ -2,11 +2,11 @@
 
 import math
 import os
-import platform
 import subprocess
 from pathlib import Path
 
 from agent57 import __version__
+from agent57.records.machine import processor
 from agent57.records.view import duration
 from agent57.reproduce.experiment import Experiment, Outcome, Results, Verdict
 
@@ -31,14 +31,8 @@ def _git(folder: Path, *args: str) -> str:
 
 def machine() -> str:
     """Cores, processor and memory; nothing that names the machine."""
-    model = platform.processor() or platform.machine()
-    cpuinfo = Path("/proc/cpuinfo")
-    if cpuinfo.is_file():
-        lines = cpuinfo.read_text().splitlines()
-        names = [line.partition(":")[2].strip() for line in lines if line.startswith("model name")]
-        model = names[0] if names else model
     memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
-    return f"{os.cpu_count()} cores, {model}, {memory / 2**30:.0f} GB"
+    return f"{os.cpu_count()} cores, {processor()}, {memory / 2**30:.0f} GB"
 
 
 def write_card(

@@ -12,17 +12,16 @@ from typing import Any
 import torch
 
 from agent57.config import to_dict
-from agent57.records.folder import CHECKPOINTS, CONFIG_FILE, write_atomic
+from agent57.records.checkpoint import newest_state
+from agent57.records.folder import CHECKPOINTS, CONFIG_FILE, read_config, write_atomic
 from agent57.records.manifest import write_file, write_manifest
-from agent57.runtime.run import load_state
-from agent57.runtime.trained import TrainedRun
 
 NAME = "000000000001"
 
 
 def export_weights(run: Path, out: Path) -> int:
     """Write a run's networks, in half precision, and what its evaluator knows; their bytes."""
-    config, state = TrainedRun.load(run).config, load_state(run)
+    config, state = read_config(run), newest_state(run / CHECKPOINTS)
     evaluator = state["parts"]["evaluator"]
     kept = {
         "config": state["config"],

@@ -7,7 +7,6 @@ from collections.abc import Callable, Iterator
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import Any
 
 import torch
 from rich.console import Console
@@ -17,7 +16,6 @@ from agent57.config import Config, ConfigError, require
 from agent57.envs.make import check_env
 from agent57.envs.spec import EnvironmentFault
 from agent57.learner import NonFiniteUpdate, check_precision
-from agent57.records.checkpoint import newest_state
 from agent57.records.folder import (
     CHECKPOINTS,
     RunFolder,
@@ -209,8 +207,3 @@ def _say_goodbye(
     console.print(f"{verb} after {frames:,} frames and {duration(journal.seconds)} of training")
     command = f"agent57 resume {path}" + (f" --frames {2 * config.run.frames}" if done else "")
     console.print(f"go on with: {command}", highlight=False)
-
-
-def load_state(path: Path) -> dict[str, Any]:
-    """The state of a run's newest whole checkpoint, whether it is being trained or not."""
-    return newest_state(path / CHECKPOINTS)

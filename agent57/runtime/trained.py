@@ -14,8 +14,8 @@ from agent57.envs.spec import EnvSpec, VectorEnv
 from agent57.nets.networks import Networks
 from agent57.ops.family import betas, gammas
 from agent57.player import Player, Weights, make_networks
-from agent57.records.folder import read_config
-from agent57.runtime.run import load_state
+from agent57.records.checkpoint import newest_state
+from agent57.records.folder import CHECKPOINTS, read_config
 from agent57.seeds import Role
 
 ROLES = (Role.TRIAL_EPISODES, Role.TRIAL_ACTIONS)
@@ -36,7 +36,7 @@ class TrainedRun:
     def load(cls, path: Path) -> "TrainedRun":
         """Read a run folder; `ConfigError` if it holds no run or no usable checkpoint."""
         config = read_config(path)
-        state = load_state(path)
+        state = newest_state(path / CHECKPOINTS)
         evaluator = state["parts"]["evaluator"]
         rng = np.random.default_rng(0)
         controller = make_controller(config.evaluator_controller, config.family.arms, 0, rng)

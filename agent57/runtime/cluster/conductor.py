@@ -219,9 +219,8 @@ def joined(
     config: Config, address: str, device: torch.device, warn: Callable[[str], None]
 ) -> Iterator[None]:
     """The Ray at `address`, or one of the run's own, once it is known to have room."""
-    spec = check_env(config.env)
-    layout = make_layout(spec, make_networks(config, spec))
-    batch_bytes = config.learner.batch * (config.sequence.window + 1) * layout.observation_bytes
+    num_observations = config.learner.batch * (config.sequence.window + 1)
+    batch_bytes = num_observations * check_env(config.env).observation_bytes
     store_bytes = LEAST_STORE_BYTES + 2 * (UPDATES_AHEAD + 1) * batch_bytes
     with connected(config, address, store_bytes):
         warning = check_resources(config, config.cluster.learners * (device.type == "cuda"))

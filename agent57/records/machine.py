@@ -1,0 +1,13 @@
+"""What a record says of the machine it was made on; nothing that tells one from its like."""
+
+import platform
+from pathlib import Path
+
+CPU_INFO = Path("/proc/cpuinfo")
+
+
+def processor() -> str:
+    """The processor by the name the system gives it."""
+    lines = CPU_INFO.read_text().splitlines() if CPU_INFO.is_file() else []
+    names = (line.partition(":")[2].strip() for line in lines if line.startswith("model name"))
+    return next(names, platform.processor() or platform.machine() or "unknown")
