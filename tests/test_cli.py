@@ -91,6 +91,8 @@ WRONG = [
     (("--family.max-beta", "-0.3"), "family.max_beta must not be negative", "-0.3"),
     (("--family.betas", "0", "0.1"), "family.betas must hold one value per arm (4)", "got 2"),
     (("--env.sticky-actions", "2"), "env.sticky_actions must lie in [0, 1]", "got 2"),
+    (("--env.sticky-actions", "0.25"), "env.sticky_actions has no effect on toy/chain", "at 0.0"),
+    (("--env", "pong", "--env.parallel", "async"), "env.parallel has no effect on pong", "at sync"),
     (("--learner.transform", "identity", "--learner.mixture", "h"), "learner.mixture", "set"),
     (("--famly.arms", "4"), "unknown option --famly.arms", "did you mean --family.arms?"),
     (("--run.agent", "ngu"), "--run.agent is settled by --agent", "use that"),

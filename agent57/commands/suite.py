@@ -1,6 +1,6 @@
 """agent57 suite."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Annotated, Literal
 
@@ -56,9 +56,11 @@ def main(args: list[str], console: Console) -> None:
     agents = tuple(name.strip() for name in known.agents.split(",") if name.strip())
     if not agents:
         raise ConfigError("--agents must name at least one of `agent57 presets`")
-    for agent in agents:
-        apply_overrides(make_config(agent, known.scale), rest, SETTLED_BY_SUITE)
+    configs = [
+        apply_overrides(make_config(agent, known.scale), rest, SETTLED_BY_SUITE) for agent in agents
+    ]
 
+    from agent57.envs.make import check_options
     from agent57.records.scores import check_reference
     from agent57.runtime.suite import Suite, run_suite, suite_names
 
@@ -73,4 +75,6 @@ def main(args: list[str], console: Console) -> None:
         runtime=known.runtime,
         overrides=tuple(rest),
     )
+    for game in suite.games:
+        check_options(replace(configs[0].env, name=game))
     run_suite(suite, known.out, known.jobs, check_reference(known.reference), console)

@@ -4,13 +4,35 @@ import dataclasses
 
 import numpy as np
 
-from agent57.config import EnvConfig
+from agent57.config import EnvConfig, require
 from agent57.envs.atari import ATARI_GAMES, AtariEnv
 from agent57.envs.gymnasium import GymnasiumEnv, is_registered, unknown_name
 from agent57.envs.random_coin import MAX_STEPS, RandomCoinRules
 from agent57.envs.rules import RulesEnv
 from agent57.envs.spec import EnvSpec, VectorEnv
 from agent57.envs.toy import TOYS
+
+# Outside Atari an action is one step of the task, seen as the task shows it.
+PREPROCESSING = ("frame_skip", "frame_size", "noop_max", "sticky_actions")
+
+
+def check_options(config: EnvConfig) -> None:
+    """Refuse a setting that is not the default and that the task has no use for."""
+    unused: tuple[str, ...] = (*PREPROCESSING, "parallel")
+    if config.name in ATARI_GAMES:
+        unused = ("parallel",)
+    elif config.name in TOYS:
+        unused = (*PREPROCESSING, "parallel", "max_episode_frames")
+    elif config.name != "random_coin":
+        unused = PREPROCESSING
+    default = EnvConfig()
+    for name in unused:
+        value = getattr(config, name)
+        require(
+            value == getattr(default, name),
+            f"env.{name} has no effect on {config.name}: leave it at {getattr(default, name)}, "
+            f"got {value}",
+        )
 
 
 def make_env(config: EnvConfig, num_lanes: int) -> VectorEnv:

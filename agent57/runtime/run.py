@@ -13,7 +13,7 @@ from rich.console import Console
 
 from agent57.compilation import check_compiler
 from agent57.config import Config, ConfigError, require
-from agent57.envs.make import check_env
+from agent57.envs.make import check_env, check_options
 from agent57.envs.spec import EnvironmentFault
 from agent57.learner import NonFiniteUpdate, check_precision
 from agent57.records.folder import (
@@ -57,6 +57,7 @@ def start(config: Config, out: Path, console: Console) -> None:
     check_precision(config, device)
     check_compiler(config.learner.compile)
     check_env(config.env)
+    check_options(config.env)
     with _on_ray(config, device, console):  # first: one without room leaves no folder behind
         _run(config, RunFolder.create(out, config), device, console, is_resumed=False)
 

@@ -4,7 +4,7 @@ import pytest
 from agent57.config import ConfigError, EnvConfig
 from agent57.envs.atari import AtariEnv
 from agent57.envs.gymnasium import GymnasiumEnv
-from agent57.envs.make import check_env, make_env
+from agent57.envs.make import check_env, check_options, make_env
 from agent57.envs.rules import RulesEnv
 from tests.envs.playing import begin, play
 
@@ -50,3 +50,26 @@ def test_the_random_coin_heeds_a_shorter_cap():
 
 def test_lanes_in_processes_are_checked_without_any():
     assert check_env(EnvConfig(name="CartPole-v1", parallel="async")).kind == "vector"
+
+
+PREPROCESSING = {"frame_skip": 2, "frame_size": 48, "noop_max": 0, "sticky_actions": 0.25}
+
+
+@pytest.mark.parametrize(
+    ("name", "used"),
+    [
+        ("pong", {*PREPROCESSING, "max_episode_frames"}),
+        ("random_coin", {"max_episode_frames"}),
+        ("toy/cue", set()),
+        ("CartPole-v1", {"max_episode_frames", "parallel"}),
+    ],
+)
+def test_settings_a_task_has_no_use_for_are_refused(name, used):
+    check_options(EnvConfig(name=name))
+    for field, value in {**PREPROCESSING, "max_episode_frames": 9, "parallel": "async"}.items():
+        config = EnvConfig(name=name, **{field: value})
+        if field in used:
+            check_options(config)
+            continue
+        with pytest.raises(ConfigError, match=f"^env.{field} has no effect on {name}: .*{value}$"):
+            check_options(config)

@@ -143,6 +143,7 @@ def test_another_scale_or_other_options_need_another_folder(tmp_path, stand_ins)
         (("pong", "--jobs", "-1"), "--jobs must not be negative"),
         (("pong", "--reference", "x"), "unknown reference 'x'"),
         (("pong", "--learner.batsh", "3"), "unknown option --learner.batsh"),
+        (("pong,toy/chain", "--env.noop-max", "0"), "env.noop_max has no effect on toy/chain"),
         (("pong", "--run.seed", "3"), "--run.seed is settled by --seeds"),
         (("pong", "--run.frames=3"), "--run.frames is settled by --frames"),
         (("pong", "--run.device", "cpu"), "--run.device is settled by --device"),
