@@ -225,7 +225,7 @@ class ReplayConfig:
     importance_exponent: float = 0.0  # table
     samples_per_insert: float = 1.54  # how often a window is sampled on average; spec 35
     compression: int = 1  # zstd level of stored images
-    threads: int = 2  # that decompress a batch
+    threads: int = 2  # that decompress a batch; in one process they also compress blocks
 
     def __post_init__(self) -> None:
         require_positive(self, "replay", "capacity", "min_windows", "samples_per_insert", "threads")
@@ -318,7 +318,7 @@ class ClusterConfig:
     actors: int = 16  # processes that play; the L lanes are spread over them evenly
     actor_cpus: float = 1.0  # cores Ray sets aside for each of them
     actor_gpus: float = 0.0  # share of a GPU each of them acts on; 0: the CPU
-    actor_threads: int = 1  # of torch in each of them
+    actor_threads: int = 1  # of torch in each of them, and to compress blocks
     shards: int = 1  # processes that hold the replay, beside the learner
     learners: int = 1  # GPUs or processes that share the windows of each batch
     ray_address: str = ""  # host:port of a running Ray; "": the one on this machine, or a new one

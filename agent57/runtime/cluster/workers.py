@@ -114,12 +114,14 @@ class ActorWorker:
 
         How many running episodes had to be dropped.
         """
-        settle_in(self._config.cluster.actor_threads)
+        num_threads = self._config.cluster.actor_threads
+        settle_in(num_threads)
+        config = replace(self._config, replay=replace(self._config.replay, threads=num_threads))
         lanes = self._config.lanes_per_actor
         device = torch.device("cuda" if self._config.cluster.actor_gpus else "cpu")
         env = make_env(self._config.env, lanes)
         self._actor = Actor(
-            self._config, env, self._layout, lambda: self._published, device, self._index * lanes
+            config, env, self._layout, lambda: self._published, device, self._index * lanes
         )
         if state is not None:
             self._is_in_play = True

@@ -1,6 +1,7 @@
 """The coats: what an actor sends is what it would send inline, and batches survive the journey."""
 
 from dataclasses import fields
+from typing import Any
 
 import numpy as np
 import pytest
@@ -10,6 +11,7 @@ from agent57.actor import Actor
 from agent57.config import Config
 from agent57.envs.make import check_env, make_env
 from agent57.player import make_networks
+from agent57.replay.assembler import Assembler
 from agent57.replay.block import Block
 from agent57.runtime.cluster.workers import (
     ActorWorker,
@@ -66,6 +68,20 @@ def test_one_actor_sends_the_blocks_of_inline_byte_for_byte() -> None:
     assert [b.to_bytes() for b in blocks] == [b.to_bytes() for b in play_inline(60)]
     assert len(blocks) > 40
     assert sum(journey.steps for journey in journeys) == 240
+
+
+def test_an_actor_compresses_with_threads_of_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
+    counts: list[int] = []
+
+    class Watched(Assembler):
+        def __init__(self, *args: Any, threads: int, **more: Any) -> None:
+            counts.append(threads)
+            super().__init__(*args, threads=threads, **more)
+
+    monkeypatch.setattr("agent57.actor.Assembler", Watched)
+    play(changed(CONFIG, cluster={"actor_threads": 3}, replay={"threads": 5}), 1)
+    torch.set_num_threads(1)
+    assert counts == [3, 3]
 
 
 def test_two_actors_send_the_blocks_of_inline_lane_by_lane() -> None:
