@@ -9,6 +9,7 @@ mpl.use("Agg")
 import matplotlib.pyplot as plt
 import numpy as np
 from matplotlib.figure import Figure
+from matplotlib.ticker import EngFormatter, MaxNLocator
 
 COLOURS = ("#3b6fb6", "#d1603d", "#4f9d69", "#8b5fbf")
 
@@ -89,6 +90,7 @@ def learning_curves(
         axis.annotate(name, (0.995, level), xycoords=("axes fraction", "data"), ha="right",
                       va="bottom", fontsize=7, color="#555555")  # fmt: skip
     axis.set_xlabel(x_label)
+    axis.xaxis.set_major_formatter(EngFormatter(sep=""))
     axis.set_ylabel(y_label)
     axis.set_xlim(left=0)
     axis.spines[["top", "right"]].set_visible(False)
@@ -128,6 +130,8 @@ def arm_maps(
             axis.plot(centres, best, color=COLOURS[1], linewidth=1, label="evaluator's best arm")
             axis.set_title(f"{name}: {title}", loc="left", fontsize=9)
             axis.set_xlabel(x_label)
+            axis.xaxis.set_major_locator(MaxNLocator(4))
+            axis.xaxis.set_major_formatter(EngFormatter(sep=""))
         row[0].set_yticks(ticks, [arms[tick] for tick in ticks], fontsize=7)
         for axis in row[1:]:
             axis.set_yticks(ticks, [str(tick) for tick in ticks], fontsize=7)
