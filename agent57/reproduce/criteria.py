@@ -62,11 +62,12 @@ def share_of_plays(
 
 
 def early_best_beta(label: str) -> Measure:
-    """The beta of the arm with the highest return when the actors first earn anything."""
+    """The beta of the arm with the highest return when all actors together first earn anything."""
 
     def of_run(outcome: Outcome) -> float:
         best = np.nan_to_num(outcome.arm_returns, nan=-np.inf).argmax(axis=1)
-        earned = np.flatnonzero(np.nan_to_num(outcome.arm_returns).max(axis=1) > 0)
+        totals = (outcome.plays * np.nan_to_num(outcome.arm_returns)).sum(axis=1)
+        earned = np.flatnonzero(totals > 0)
         return outcome.arms[best[earned[0]]][0] if len(earned) else 0.0
 
     return over_seeds(label, of_run)

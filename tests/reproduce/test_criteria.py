@@ -58,8 +58,11 @@ def test_the_share_of_plays_counts_the_arms_asked_for_in_the_part_asked_for() ->
     assert share_of_plays("ours", is_high, 0.5, 0.75)(results) == 0  # nothing was played
 
 
-def test_the_best_beta_early_is_that_of_the_first_arm_to_earn_anything() -> None:
+def test_the_best_beta_early_is_that_of_the_best_arm_when_the_actors_first_earn_anything() -> None:
     assert early_best_beta("ours")({"ours": [outcome()]}) == 0.3
+    returns = outcome().arm_returns.copy()
+    returns[0] = 0.1, -0.2  # one lucky episode amid losses is not yet earning
+    assert early_best_beta("ours")({"ours": [outcome(arm_returns=returns)]}) == 0.3
     nothing = outcome(arm_returns=np.zeros((4, 2)))
     assert early_best_beta("ours")({"ours": [nothing]}) == 0.0
 
