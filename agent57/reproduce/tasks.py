@@ -62,6 +62,7 @@ SETTINGS = {
         "--learner.td-scale", "priority",
         "--actor.lanes", "16",
         "--actor.epsilon-alpha", "4",
+        "--evaluator-controller.window", "100",  # of the 400 episodes that it plays in a run
         "--curiosity.memory", "5000",
         "--curiosity.kernel-epsilon", "0.01",
     ),
