@@ -44,7 +44,7 @@ SETTINGS = (
     "--curiosity.kernel-epsilon", "0.01",
     "--curiosity.memory", "5000",
     "--actor.lanes", "64",
-    "--actor.epsilon-alpha", "1",
+    "--actor.epsilon-alpha", "4",
     "--run.log-frames", "20000",
     "--run.checkpoint-seconds", "120",
 )  # fmt: skip
