@@ -179,7 +179,7 @@ class Assembler:
             self._block(lane, is_last, bool(is_terminated[lane]), *encoded)
             for lane, encoded in zip(lanes.tolist(), self._encode(lanes), strict=True)
         ]
-        complete = lanes[is_last | (self._index[lanes] >= self._sequence.blocks - 1)]
+        complete = lanes[[block.completes_window(self._sequence) for block in blocks]]
         traces = self._traces(complete, is_terminated, next_value) if len(complete) else None
         return Assembled(blocks, traces)
 
