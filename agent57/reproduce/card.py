@@ -11,6 +11,9 @@ from agent57.records.view import duration
 from agent57.reproduce.experiment import Experiment, Outcome, Results, Verdict
 
 
+NOTES_FILE = "NOTES.md"  # beside a card: what its readers found, which a card made anew keeps
+
+
 def git_commit() -> str:
     """The commit of this code, marked if the package was changed since; unknown outside git."""
     package = Path(__file__).parents[1]
@@ -44,7 +47,7 @@ def write_card(
     figures: list[str],
     weights: str,
 ) -> None:
-    """The card of an experiment, as Markdown."""
+    """The card of an experiment, as Markdown; it ends with the notes beside it."""
     budget = experiment.budgets[budget_name]
     outcomes = [outcome for group in results.values() for outcome in group]
     commits = ", ".join(sorted({outcome.commit for outcome in outcomes}))
@@ -77,6 +80,7 @@ def write_card(
             f"--frames {budget.frames}`"
             for label in results
         ),
+        *_notes(file.parent),
     ]  # fmt: skip
     file.write_text("\n\n".join(parts) + "\n", "utf-8")
 
@@ -97,6 +101,11 @@ def write_weights_card(file: Path, experiment: Experiment, outcome: Outcome, sco
         "take this folder, `agent57 resume` does not.\n",
         "utf-8",
     )
+
+
+def _notes(folder: Path) -> list[str]:
+    file = folder / NOTES_FILE
+    return [file.read_text("utf-8").strip()] if file.exists() else []
 
 
 def data_name(experiment: Experiment) -> str:

@@ -41,6 +41,15 @@ def test_a_card_names_neither_the_machine_nor_its_folders(tmp_path: Path) -> Non
     assert socket.gethostname() not in text
 
 
+def test_a_card_made_anew_keeps_the_notes_beside_it(tmp_path: Path) -> None:
+    file = tmp_path / "README.md"
+    (tmp_path / "NOTES.md").write_text("## What this shows\n\nLoops.\n")
+    for _ in range(2):
+        write_card(file, experiment(), "minutes", {"ours": [outcome()]}, [], [], "none")
+    assert file.read_text().endswith("\n\n## What this shows\n\nLoops.\n")
+    assert file.read_text().count("Loops.") == 1
+
+
 def test_the_machine_is_its_cores_processor_and_memory() -> None:
     assert re.fullmatch(rf"{os.cpu_count()} cores, .+, \d+ GB", machine())
 
