@@ -10,7 +10,6 @@ from agent57.records.machine import processor
 from agent57.records.view import duration
 from agent57.reproduce.experiment import Experiment, Outcome, Results, Verdict
 
-
 NOTES_FILE = "NOTES.md"  # beside a card: what its readers found, which a card made anew keeps
 
 
