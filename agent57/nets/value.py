@@ -39,6 +39,9 @@ class ValueNet(nn.Module):
             if core == "lstm"
             else nn.Sequential(nn.Linear(features + num_inputs, state), nn.ReLU(inplace=True))
         )
+        if isinstance(self.core, nn.LSTM):
+            with torch.no_grad():  # a new network remembers: its forget gates are open, sigmoid(1)
+                self.core.bias_ih_l0[state : 2 * state] = 1.0
         self.advantage = nn.Sequential(
             nn.Linear(state, head), nn.ReLU(inplace=True), nn.Linear(head, num_actions)
         )

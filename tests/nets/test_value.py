@@ -44,6 +44,17 @@ def test_shapes() -> None:
     assert state.shape == (2, 2, B, H)
 
 
+def test_a_new_network_remembers() -> None:
+    """Forget gates begin at about sigmoid(1) = 0.73, not at sigmoid(0) = 0.5: of what a cell holds
+    0.73^8 = 0.08 is left after eight steps, twenty times 0.5^8 = 0.004.
+    """
+    for net in make_nets(replace(CONFIG, state=512)).nets:
+        gates = (net.core.bias_ih_l0 + net.core.bias_hh_l0).view(4, 512)  # the second forgets
+        assert torch.sigmoid(gates).mean(1).tolist() == pytest.approx(
+            [0.5, 0.731, 0.5, 0.5], abs=0.01
+        )
+
+
 @pytest.mark.parametrize("core", ["lstm", "none"])
 def test_unrolling_is_stepping_with_carried_state_by_definition(
     core: Literal["lstm", "none"],
