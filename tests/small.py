@@ -28,7 +28,10 @@ SPEC = EnvSpec(
 
 
 def small_config(agent: str = "agent57", **sections: dict[str, Any]) -> Config:
-    """A preset with networks of a few units and windows of eight steps; sections as changes."""
+    """A preset with networks of a few units and windows of eight steps; sections as changes.
+
+    Presets that differ in the length of their windows alone are the same here.
+    """
     config = make_config(agent, "tiny")
     sizes = {"features": 12, "state": 6, "head": 10, "embedding": 5, "inverse_head": 8, "rnd": 7}
     burn_in = 4 if config.sequence.burn_in else 0

@@ -14,7 +14,7 @@ from agent57.learner import Learner, NonFiniteUpdate
 from agent57.ops.family import betas, gammas
 from agent57.ops.td import td_errors
 from agent57.ops.td_scale import RATE
-from agent57.presets import PRESETS
+from agent57.presets import PRESETS, make_config
 from agent57.types import Batch
 from tests.small import (
     SPEC,
@@ -450,11 +450,16 @@ def test_published_weights_carry_the_number_of_updates() -> None:
 
 @pytest.mark.parametrize("agent", PRESETS)
 def test_every_system_of_the_paper_makes_an_update(agent: str) -> None:
-    config = small_config(agent)
-    learner = make_learner(config)
-    update = learner.update(random_batch(config, starts=(0, 4, 4, 8)))
+    config = make_config(agent, "tiny")
+    learner, sequence = make_learner(config), config.sequence
+    before = weights_of(learner, "value.")
+    lengths = (sequence.window, sequence.burn_in + 1, sequence.window, sequence.window - 1)
+    starts = (0, sequence.period, sequence.period, 2 * sequence.period)
+    update = learner.update(random_batch(config, lengths, starts))
     assert update.priorities.shape == (4,)
     assert (update.priorities > 0).all()
+    after = weights_of(learner, "value.")
+    assert not [name for name in before if torch.equal(before[name], after[name])]
     losses = {name for name in update.metrics if name.startswith("loss/")}
     values = {"loss/joint"} if config.network.values == "joint" else {
         "loss/extrinsic", "loss/intrinsic"

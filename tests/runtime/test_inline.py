@@ -1,5 +1,6 @@
 """The reference runtime: one seed, one result; who owes what; and every system runs in it."""
 
+import itertools
 from typing import Any
 
 import pytest
@@ -8,7 +9,7 @@ import torch
 from agent57.actor import Actor
 from agent57.config import Config
 from agent57.evaluator import Evaluator
-from agent57.presets import PRESETS
+from agent57.presets import PRESETS, difference, make_config
 from agent57.runtime import inline
 from tests.small import CPU, Notes, Sitting, changed, same_tree, small_config
 
@@ -134,15 +135,32 @@ def test_the_summary_holds_what_a_user_wants_to_see(finished: tuple[inline.Parts
     assert names | {"arm_plays/0"} <= set(summary)
 
 
+def tiny(agent: str) -> Config:
+    """A system of the paper as it is at tiny scale, on a task of the paper."""
+    return changed(
+        make_config(agent, "tiny"),
+        env={"name": "random_coin"},
+        replay={"min_windows": 4},
+        run={"frames": 640},
+    )
+
+
+def test_the_systems_of_the_paper_differ_at_tiny_scale() -> None:
+    for one, other in itertools.combinations(PRESETS, 2):
+        assert set(difference(tiny(one), tiny(other))) > {"run.agent"}, (one, other)
+
+
 @pytest.mark.parametrize("agent", PRESETS)
 def test_every_system_of_the_paper_trains(agent: str) -> None:
-    config = small_config(
-        agent, env={"name": "random_coin"}, run={"frames": 240}, network={"grid_channels": (2, 3)}
-    )
+    config = tiny(agent)
     parts, notes = run(config)
-    assert parts.learner.num_updates >= 3
+    assert parts.learner.num_updates >= 8
     losses = [scalars for scalars in notes.scalars if "priority/mean" in scalars]
     assert len(losses) == parts.learner.num_updates
+    first, last = (p.learner.networks.value for p in (inline.build(config, CPU), parts))
+    for (name, before), after in zip(first.named_parameters(), last.parameters(), strict=True):
+        assert not torch.equal(before, after), f"{name} was not learned"
+    assert parts.actor.weights_version > 0
 
 
 def test_continues_in_mid_run_from_its_state(finished: tuple[inline.Parts, Notes]) -> None:
