@@ -1,6 +1,6 @@
 """The paper's random coin (section 4.2): an empty room, an agent, and a coin that ends the episode.
 
-Registered in Gymnasium as agent57/RandomCoin-v0, one environment with the same rules.
+In Gymnasium it is agent57.envs:agent57/RandomCoin-v0, one environment with the same rules.
 """
 
 from typing import Any
@@ -112,6 +112,3 @@ class RandomCoin(gymnasium.Env):
     def render(self) -> Any:  # noqa: ANN401
         """The room from above, [Y, X, 3] uint8, if `render_mode` asks for it."""
         return self._rules.picture(self._state[0]) if self.render_mode == "rgb_array" else None
-
-
-gymnasium.register(id="agent57/RandomCoin-v0", entry_point="agent57.envs.random_coin:RandomCoin")

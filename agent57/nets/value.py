@@ -40,8 +40,8 @@ class ValueNet(nn.Module):
             else nn.Sequential(nn.Linear(features + num_inputs, state), nn.ReLU(inplace=True))
         )
         if isinstance(self.core, nn.LSTM):
-            with torch.no_grad():  # a new network remembers: its forget gates are open, sigmoid(1)
-                self.core.bias_ih_l0[state : 2 * state] = 1.0
+            _, _, bias, _ = self.core.all_weights[0]
+            nn.init.ones_(bias[state : 2 * state])  # open forget gates: a new network remembers
         self.advantage = nn.Sequential(
             nn.Linear(state, head), nn.ReLU(inplace=True), nn.Linear(head, num_actions)
         )

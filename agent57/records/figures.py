@@ -13,7 +13,8 @@ from matplotlib.ticker import EngFormatter, MaxNLocator
 
 COLOURS = ("#3b6fb6", "#d1603d", "#4f9d69", "#8b5fbf")
 
-Bars = dict[str, list[list[float]]]  # name of a bar -> for each group, a value per seed
+Bar = tuple[float, float, float]  # its height, and where the line through its top starts and ends
+Bars = dict[str, list[Bar]]  # name -> a bar per group
 Curves = dict[str, list[tuple[np.ndarray, np.ndarray]]]  # name -> per seed, x and y; nan: unknown
 
 
@@ -26,7 +27,7 @@ def grouped_bars(
     note: str,
     files: list[Path],
 ) -> None:
-    """One panel under another; bars are means over seeds, lines reach from lowest to highest."""
+    """One panel under another, each with a bar of every name in every group."""
     figure, axes = plt.subplots(
         len(panels), 1, figsize=(6.4, 2.6 * len(panels)), sharex=True, squeeze=False
     )
@@ -34,15 +35,14 @@ def grouped_bars(
     for axis, (title, bars) in zip(axes[:, 0], panels.items(), strict=True):
         width = 0.8 / len(bars)
         for index, (name, values) in enumerate(bars.items()):
-            mean = np.array([np.mean(seeds) for seeds in values])
-            low = mean - np.array([np.min(seeds) for seeds in values])
-            high = np.array([np.max(seeds) for seeds in values]) - mean
+            mean, low, high = np.array(values).T
             offset = (index - (len(bars) - 1) / 2) * width
             axis.bar(
                 place + offset,
                 mean,
                 width,
-                yerr=[low, high],
+                # The mean of equal numbers may be above or below them by a rounding error.
+                yerr=np.maximum([mean - low, high - mean], 0.0),
                 capsize=3,
                 label=name,
                 color=COLOURS[index % len(COLOURS)],

@@ -9,8 +9,6 @@ from pathlib import Path
 
 import numpy as np
 
-from agent57.config import require
-
 
 @dataclass(frozen=True, kw_only=True)
 class Contestant:
@@ -27,7 +25,6 @@ class Budget:
     frames: int  # of each run
     num_seeds: int
     num_episodes: int  # played in the end with each policy that is scored
-    labels: tuple[str, ...] = ()  # of the contestants; all if empty
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -42,6 +39,7 @@ class Outcome:
     best_arm: int  # of the evaluator
     arms: tuple[tuple[float, float], ...]  # beta and gamma of each
     arm_scores: tuple[float, ...]  # mean return of each arm in the end; empty if not asked for
+    arm_errors: tuple[float, ...]  # standard error of each of them, over its episodes
     frames: int
     seconds: float
     commit: str
@@ -112,21 +110,10 @@ class Experiment:
     epsilon: float = 0.01  # of the final policy as it is scored
     scores_arms: bool = False  # whether every arm is played in the end
 
-    def __post_init__(self) -> None:
-        for budget in self.budgets.values():
-            labels = self.labels(budget)
-            require(self.subject in labels, f"{self.name}: no budget without {self.subject!r}")
-            for label in labels:
-                require(label in self.contestants, f"{self.name} has no contestant {label!r}")
-
     @property
     def subject(self) -> str:
         """The label of the contestant the claim is about."""
         return next(iter(self.contestants))
-
-    def labels(self, budget: Budget) -> tuple[str, ...]:
-        """The contestants that a budget pays for."""
-        return budget.labels or tuple(self.contestants)
 
     def options(self, label: str, seed: int) -> tuple[str, ...]:
         """Of `agent57 train`, but for --frames and --out."""

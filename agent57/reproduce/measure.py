@@ -24,15 +24,11 @@ def measure(
     run, history = TrainedRun.load(folder), RunHistory.read(folder)
     evaluated = [row for row in history.episodes if row["phase"] == "evaluate"]
     recent = [row["return"] for row in evaluated[-RECENT_EPISODES:]]
-    arm_scores: tuple[float, ...] = ()
-    if experiment.scores_arms:
-        arm_scores = tuple(
-            mean_return(run, arm, experiment.epsilon, budget.num_episodes)
-            for arm in range(run.config.family.arms)
-        )
-        score = arm_scores[run.best_arm]
-    else:
-        score = mean_return(run, run.best_arm, experiment.epsilon, budget.num_episodes)
+    scored = range(run.config.family.arms) if experiment.scores_arms else (run.best_arm,)
+    returns = {
+        arm: episode_returns(run, arm, experiment.epsilon, budget.num_episodes) for arm in scored
+    }
+    by_arm = list(returns.values()) if experiment.scores_arms else []
     frames = run.counters["frames"]
     edges = np.linspace(0, frames, NUM_BINS + 1)[1:]
     plays, arm_returns = arm_bins(history, edges)
@@ -40,11 +36,12 @@ def measure(
         label=label,
         agent=experiment.contestants[label].agent,
         seed=seed,
-        score=score,
+        score=float(returns[run.best_arm].mean()),
         evaluator=float(np.mean(recent)) if recent else float("nan"),
         best_arm=run.best_arm,
         arms=tuple(history.arms),
-        arm_scores=arm_scores,
+        arm_scores=tuple(float(played.mean()) for played in by_arm),
+        arm_errors=tuple(float(played.std() / len(played) ** 0.5) for played in by_arm),
         frames=frames,
         seconds=history.latest.get("seconds", float("nan")),
         commit=commit,
@@ -59,8 +56,8 @@ def measure(
     )
 
 
-def mean_return(run: TrainedRun, arm: int, epsilon: float, num_episodes: int) -> float:
-    """Mean extrinsic return of whole episodes with one arm of a trained run."""
+def episode_returns(run: TrainedRun, arm: int, epsilon: float, num_episodes: int) -> np.ndarray:
+    """[num_episodes] extrinsic returns of whole episodes with one arm of a trained run."""
     torch.set_num_threads(1)
     env = make_env(run.config.env, min(num_episodes, MAX_LANES))
     try:
@@ -68,7 +65,7 @@ def mean_return(run: TrainedRun, arm: int, epsilon: float, num_episodes: int) ->
         episodes = play_episodes(player, env, arm, num_episodes)
     finally:
         env.close()
-    return float(np.mean([episode.episode_return for episode in episodes]))
+    return np.array([episode.episode_return for episode in episodes])
 
 
 def arm_bins(history: RunHistory, edges: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

@@ -5,22 +5,27 @@ The exploitative policy (arm 0) should fetch the coin, return 1; the most explor
 avoid it, because the episode ends there. With one joint network the exploitative policy suffers as
 beta grows; with separate networks it does not.
 
-Choices the paper leaves open: the constants below follow NGU's Disco Maze table where it has one
-(3x3 convolutions, memory of 5,000, kernel epsilon 0.01, no evaluation noise). The discount is lower
-and the target period shorter, for larger gaps between actions and faster learning; priorities are
-scaled per arm, or the exploratory arm would have the replay to itself at a large beta.
-Networks are small, windows short and lanes many, so that two cores suffice; two arms, because the
-figure compares two policies.
+The paper trains for 150 million frames and does not say with which observation, network or betas.
+From NGU's table for its own grid task, the Disco Maze, come 3x3 convolutions, a memory of 5,000,
+kernel epsilon 0.01 and no evaluation noise. The rest departs from it (its values in brackets), so
+that 1.2 million frames on two cores do: gamma 0.95 (0.997 and 0.99) and a target period of 25
+updates (100), for larger gaps between actions and faster learning; a third convolution (two);
+traces of 10 steps (50), small networks and many lanes. Lambda 0.95 (0.97) and the value transform h
+(identity) are Agent57's. There are two arms (32), because the figure compares two policies, and
+priorities are scaled per arm as in MEME, or the exploratory arm would have the replay to itself at
+a large beta.
 """
 
 from pathlib import Path
 
-from agent57.reproduce.criteria import arm_score, minus, over
-from agent57.reproduce.experiment import Budget, Contestant, Criterion, Experiment, Results
+import numpy as np
+
+from agent57.reproduce.criteria import arm_score, minus
+from agent57.reproduce.experiment import Budget, Contestant, Criterion, Experiment, Outcome, Results
 
 AGENTS = {"ngu-sep-nets": "NGU, separate networks", "ngu": "NGU (joint network)"}
 POLICIES = {"exploitative": 0, "exploratory": -1}  # and their arms
-MIN_EXPLOITATIVE = 0.95  # what separate networks must reach at every beta
+BETAS = (0.01, 0.1, 1.0)
 
 SETTINGS = (
     "--scale", "tiny",
@@ -50,23 +55,14 @@ SETTINGS = (
 )  # fmt: skip
 
 
-BETAS = {"minutes": (0.01, 0.1, 1.0), "full": (0.01, 0.03, 0.1, 0.3, 1.0)}  # that a budget pays for
-
-
 def label(agent: str, beta: float) -> str:
     """What a contestant is called."""
     return f"{agent}, beta {beta:g}"
 
 
 def experiment() -> Experiment:
-    """Both agents at every beta."""
-    betas = sorted(set().union(*BETAS.values()), reverse=True)
-    shared = set(betas).intersection(*BETAS.values())
-    lowest, highest = min(shared), max(shared)
-    labels = {
-        name: tuple(label(agent, beta) for beta in paid for agent in AGENTS)
-        for name, paid in BETAS.items()
-    }
+    """Both agents at every beta, the highest first."""
+    lowest, highest = min(BETAS), max(BETAS)
     return Experiment(
         name="random-coin",
         claim="separate networks keep the exploitative policy intact (section 4.2)",
@@ -74,28 +70,24 @@ def experiment() -> Experiment:
         settings=SETTINGS,
         contestants={
             label(agent, beta): Contestant(agent=agent, options=("--family.max-beta", f"{beta:g}"))
+            for beta in reversed(BETAS)
             for agent in AGENTS
-            for beta in betas
         },
-        budgets={
-            "minutes": Budget(
-                frames=1_200_000, num_seeds=1, num_episodes=500, labels=labels["minutes"]
-            ),
-            "full": Budget(frames=2_000_000, num_seeds=3, num_episodes=1000, labels=labels["full"]),
+        budgets={  # full, with --runs of minutes, adds two seeds to it
+            "minutes": Budget(frames=1_200_000, num_seeds=1, num_episodes=500),
+            "full": Budget(frames=1_200_000, num_seeds=3, num_episodes=1000),
         },
         criteria=(
             Criterion(
-                text="separate networks: return of the exploitative policy at its worst beta",
+                text="separate networks: return of the exploitative policy at its worst beta and "
+                "seed",
                 measure=worst_exploitative,
-                target=MIN_EXPLOITATIVE,
+                target=0.95,
             ),
             Criterion(
-                text=f"separate networks: exploratory over exploitative return at beta {highest:g}",
-                measure=over(
-                    arm_score(label("ngu-sep-nets", highest), -1),
-                    arm_score(label("ngu-sep-nets", highest), 0),
-                ),
-                target=0.5,
+                text=f"separate networks: return of the exploratory policy at beta {highest:g}",
+                measure=arm_score(label("ngu-sep-nets", highest), -1),
+                target=0.2,
                 is_at_least=False,
             ),
             Criterion(
@@ -104,7 +96,7 @@ def experiment() -> Experiment:
                 measure=minus(
                     arm_score(label("ngu", lowest), 0), arm_score(label("ngu", highest), 0)
                 ),
-                target=0.05,
+                target=0.2,
             ),
             Criterion(
                 text=f"exploitative policy at beta {highest:g}: separate above joint by",
@@ -112,7 +104,7 @@ def experiment() -> Experiment:
                     arm_score(label("ngu-sep-nets", highest), 0),
                     arm_score(label("ngu", highest), 0),
                 ),
-                target=0.05,
+                target=0.2,
             ),
         ),
         draw=draw_bars,
@@ -123,30 +115,41 @@ def experiment() -> Experiment:
 
 
 def worst_exploitative(results: Results) -> float:
-    """The lowest mean return over seeds of separate networks' exploitative policy."""
-    labels = [name for name in results if name.startswith("ngu-sep-nets")]
-    return min(arm_score(name, 0)(results) for name in labels)
+    """The lowest return of separate networks' exploitative policy, of all betas and seeds."""
+    return min(
+        outcome.arm_scores[0] for beta in BETAS for outcome in results[label("ngu-sep-nets", beta)]
+    )
 
 
 def draw_bars(experiment: Experiment, budget: Budget, results: Results, out: Path) -> list[str]:
-    """The paper's figure: both policies per beta, one panel per agent."""
+    """The paper's figure: both policies per beta, one panel per agent, NGU above."""
     from agent57.records.figures import grouped_bars
 
-    betas = sorted({float(name.rpartition(" ")[2]) for name in results})
     panels = {
         title: {
-            policy: [[o.arm_scores[arm] for o in results[label(agent, beta)]] for beta in betas]
+            policy: [bar(results[label(agent, beta)], arm) for beta in BETAS]
             for policy, arm in POLICIES.items()
         }
-        for agent, title in AGENTS.items()
+        for agent, title in reversed(AGENTS.items())
     }
+    lines = "lowest and highest seed" if budget.num_seeds > 1 else "standard error over episodes"
     grouped_bars(
         panels,
-        groups=[f"{beta:g}" for beta in betas],
+        groups=[f"{beta:g}" for beta in BETAS],
         x_label="intrinsic reward weight beta",
         y_label="extrinsic return",
         note=f"random coin, {budget.frames:,} steps, {budget.num_episodes} episodes per policy, "
-        f"{budget.num_seeds} seed(s); bars: mean, lines: lowest and highest seed",
+        f"{budget.num_seeds} seed(s); bars: mean, lines: {lines}",
         files=[out / "random_coin.png", out / "random_coin.svg"],
     )
     return ["random_coin"]
+
+
+def bar(outcomes: list[Outcome], arm: int) -> tuple[float, float, float]:
+    """An arm's mean return, and the lowest and highest seed; of one seed, a standard error away."""
+    scores = [outcome.arm_scores[arm] for outcome in outcomes]
+    mean = float(np.mean(scores))
+    if len(scores) > 1:
+        return mean, min(scores), max(scores)
+    error = outcomes[0].arm_errors[arm]
+    return mean, mean - error, mean + error

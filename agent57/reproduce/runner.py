@@ -22,7 +22,7 @@ from agent57.records.folder import write_atomic
 from agent57.records.progress import ProgressView
 from agent57.reproduce.card import data_name, git_commit, write_card, write_weights_card
 from agent57.reproduce.experiment import Budget, Experiment, Outcome, Results, Verdict
-from agent57.reproduce.measure import mean_return, measure
+from agent57.reproduce.measure import episode_returns, measure
 from agent57.reproduce.weights import export_weights
 from agent57.runtime.jobs import Job, JobQueue
 from agent57.runtime.trained import TrainedRun
@@ -60,8 +60,7 @@ def reproduce(
 
 def jobs(experiment: Experiment, budget: Budget, runs: Path, num_parallel: int) -> dict[Key, Job]:
     """Every run, one seed of all contestants before the next. Cores are shared out evenly."""
-    labels = experiment.labels(budget)
-    num_runs = len(labels) * budget.num_seeds
+    num_runs = len(experiment.contestants) * budget.num_seeds
     num_threads = max(1, (os.cpu_count() or 1) // min(num_parallel, num_runs))
     return {
         (label, seed): Job(
@@ -71,7 +70,7 @@ def jobs(experiment: Experiment, budget: Budget, runs: Path, num_parallel: int) 
             frames=budget.frames,
         )
         for seed in range(budget.num_seeds)
-        for label in labels
+        for label in experiment.contestants
     }
 
 
@@ -130,7 +129,7 @@ def score(
     console: Console,
 ) -> Results:
     """Read and play every run."""
-    results: Results = {label: [] for label in experiment.labels(budget)}
+    results: Results = {label: [] for label in experiment.contestants}
     with ProgressView(console, "playing", len(planned), "runs") as progress:
         for number, ((label, seed), job) in enumerate(planned.items(), 1):
             commit = commits[label, seed]
@@ -193,13 +192,14 @@ def _cell(value: Any) -> Any:  # noqa: ANN401
 
 
 def keep_weights(experiment: Experiment, budget: Budget, outcomes: list[Outcome], out: Path) -> str:
-    """Keep the networks of the best run, scored once more as they are written; what they are."""
+    """Keep the networks of a contestant's best seed, scored again as written; what they are."""
     best = max(outcomes, key=lambda outcome: outcome.score)
     folder = out / "weights"
     num_bytes = export_weights(best.folder, folder)
-    score = mean_return(
+    returns = episode_returns(
         TrainedRun.load(folder), best.best_arm, experiment.epsilon, budget.num_episodes
     )
+    score = float(returns.mean())
     write_weights_card(folder / "README.md", experiment, best, score)
     return f"[weights](weights), seed {best.seed}, {num_bytes / 1e6:.1f} MB, score {score:,.4g}"
 

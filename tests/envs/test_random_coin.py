@@ -1,9 +1,23 @@
+import re
+import subprocess
+import sys
+
 import gymnasium
 import numpy as np
 
-from agent57.envs.random_coin import MAX_STEPS, SIZE, RandomCoin, RandomCoinRules
+from agent57.envs.random_coin import (
+    AGENT_COLOUR,
+    CELL,
+    COIN_COLOUR,
+    FLOOR_COLOUR,
+    MAX_STEPS,
+    SIZE,
+    RandomCoin,
+    RandomCoinRules,
+)
 from agent57.envs.rules import RulesEnv
 from tests.envs.playing import begin
+from tests.house.names import ROOT
 
 UP, DOWN, LEFT, RIGHT = range(4)
 
@@ -110,7 +124,34 @@ def test_one_gymnasium_environment_plays_like_a_lane():
 def test_gymnasium_accepts_the_environment():
     from gymnasium.utils.env_checker import check_env
 
-    check_env(RandomCoin(render_mode="rgb_array"), skip_render_check=True)
+    single = gymnasium.make("agent57/RandomCoin-v0", render_mode="rgb_array")
+    check_env(single.unwrapped)  # rendering included, which needs the registered spec
+
+
+def test_gymnasium_finds_it_by_the_name_in_the_readme():
+    # In a process of its own: here the package has been imported.
+    (name,) = re.findall(r'gymnasium.make\("(.*)"\)', (ROOT / "README.md").read_text())
+    code = f"import gymnasium; print(gymnasium.make({name!r}).reset()[0].shape)"
+    found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert found.stdout.strip() == f"(2, {SIZE}, {SIZE})"
+
+
+def test_importing_the_package_alone_stays_light():
+    code = "import sys, agent57; print({'gymnasium', 'torch', 'numpy'} & set(sys.modules))"
+    found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert found.stdout.strip() == "set()"
+
+
+def test_the_picture_by_hand():
+    picture = RandomCoinRules().picture(np.array([0, 14, 3, 5]))  # agent, then coin
+    assert picture.dtype == np.uint8
+    assert picture.shape == (SIZE * CELL, SIZE * CELL, 3)
+    cells = np.full((SIZE, SIZE, 3), FLOOR_COLOUR)
+    cells[0, 14], cells[3, 5] = AGENT_COLOUR, COIN_COLOUR
+    for row, column in np.ndindex(SIZE, SIZE):
+        cell = picture[row * CELL : (row + 1) * CELL, column * CELL : (column + 1) * CELL]
+        assert (cell == cells[row, column]).all(), (row, column)
+    assert len({FLOOR_COLOUR, AGENT_COLOUR, COIN_COLOUR}) == 3
 
 
 def test_unseeded_episodes_differ():

@@ -1,14 +1,49 @@
 from pathlib import Path
 
 import numpy as np
+import pytest
+from matplotlib.container import BarContainer
+from matplotlib.figure import Figure
 
+from agent57.records import figures
 from agent57.records.figures import arm_maps, grouped_bars, learning_curves
+
+
+def test_bars_and_their_lines_have_the_heights_they_were_given(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    drawn: list[Figure] = []
+    monkeypatch.setattr(figures, "_save", lambda figure, note, files: drawn.append(figure))
+    panels = {
+        "top": {"a": [(0.3, 0.2, 0.4), (0.9, 0.9, 0.9)], "b": [(0.1, 0.0, 0.1), (0.5, 0.4, 0.8)]},
+        "bottom": {"a": [(0.6, 0.6, 0.6), (0.7, 0.5, 0.8)], "b": [(0.0, 0.0, 0.0), (1, 0.9, 1)]},
+    }
+    grouped_bars(panels, groups=["0.1", "1"], x_label="x", y_label="y", note="", files=[])
+    for axis, (title, bars) in zip(drawn[0].axes, panels.items(), strict=True):
+        assert axis.get_title(loc="left") == title
+        containers = [found for found in axis.containers if isinstance(found, BarContainer)]
+        assert [container.get_label() for container in containers] == list(bars)
+        for container, values in zip(containers, bars.values(), strict=True):
+            assert [bar.get_height() for bar in container] == [mean for mean, _, _ in values]
+            lines = [line[:, 1] for line in container.errorbar[2][0].get_segments()]
+            np.testing.assert_allclose(lines, [(low, high) for _, low, high in values])
+    figures.plt.close(drawn[0])
+
+
+def test_a_mean_a_rounding_error_away_from_equal_seeds_is_drawn(tmp_path: Path) -> None:
+    seeds = [0.998] * 3
+    assert np.mean(seeds) != 0.998
+    bar = (float(np.mean(seeds)), min(seeds), max(seeds))
+    file = tmp_path / "bars.svg"
+    grouped_bars({"one": {"a": [bar]}}, groups=["1"], x_label="x", y_label="y", note="n",
+                 files=[file])  # fmt: skip
+    assert file.stat().st_size > 0
 
 
 def test_bars_are_drawn_with_labels_and_note(tmp_path: Path) -> None:
     file = tmp_path / "bars.svg"
     grouped_bars(
-        {"one": {"a": [[0.2, 0.4], [0.9]], "b": [[0.1], [0.5]]}},
+        {"one": {"a": [(0.3, 0.2, 0.4), (0.9, 0.9, 0.9)], "b": [(0.1, 0, 0.1), (0.5, 0.5, 0.5)]}},
         groups=["0.1", "1"],
         x_label="weight",
         y_label="return",

@@ -30,6 +30,7 @@ def outcome(label: str = "ours", **changes: Any) -> Outcome:
         best_arm=0,
         arms=TWO_ARMS,
         arm_scores=(0.9, 0.3),
+        arm_errors=(0.01, 0.02),
         frames=400,
         seconds=60.0,
         commit="abc",

@@ -2,9 +2,8 @@ import math
 
 import pytest
 
-from agent57.config import ConfigError
 from agent57.reproduce.criteria import final_score
-from agent57.reproduce.experiment import Budget, Criterion
+from agent57.reproduce.experiment import Criterion
 from tests.reproduce.made_up import experiment, outcome
 
 
@@ -35,18 +34,3 @@ def test_a_contestants_options_come_after_the_settings_so_that_they_win() -> Non
     assert options[:6] == ("--agent", "ngu", "--env", "toy/bandit", "--seed", "3")
     assert options[-2:] == ("--learner.batch", "5")
     assert options.index("--learner.batch") < len(options) - 2
-
-
-def test_a_budget_pays_for_all_contestants_or_for_those_it_names() -> None:
-    made = experiment()
-    budget = Budget(frames=1, num_seeds=1, num_episodes=1)
-    assert made.labels(budget) == ("ours", "theirs, joint")
-    named = Budget(frames=1, num_seeds=1, num_episodes=1, labels=("ours",))
-    assert experiment(budgets={"minutes": named}).labels(named) == ("ours",)
-
-
-def test_a_budget_for_strangers_or_without_the_subject_is_refused() -> None:
-    for labels, message in ((("ours", "nobody"), "nobody"), (("theirs, joint",), "without 'ours'")):
-        budget = Budget(frames=1, num_seeds=1, num_episodes=1, labels=labels)
-        with pytest.raises(ConfigError, match=message):
-            experiment(budgets={"minutes": budget})

@@ -4,7 +4,7 @@ import numpy as np
 
 from agent57.records.history import RunHistory
 from agent57.reproduce.experiment import Budget
-from agent57.reproduce.measure import arm_bins, binned_mean, latest_at, mean_return, measure
+from agent57.reproduce.measure import arm_bins, binned_mean, episode_returns, latest_at, measure
 from agent57.runtime.trained import TrainedRun
 from tests.reproduce.made_up import experiment
 from tests.trained_run import trained_run
@@ -45,6 +45,11 @@ def test_the_outcome_of_a_run_is_what_its_records_say() -> None:
     np.testing.assert_allclose(found.evaluator, np.mean(evaluated[-20:]))
     assert len(found.arm_scores) == len(found.arms) == found.plays.shape[1]
     assert found.score == found.arm_scores[found.best_arm]
+    run = TrainedRun.load(folder)
+    for arm in range(len(found.arms)):
+        returns = episode_returns(run, arm, 0.01, 3)
+        assert found.arm_scores[arm] == returns.mean()
+        np.testing.assert_allclose(found.arm_errors[arm], (returns.var() / 3) ** 0.5)
     assert found.bin_frames[-1] == 600
     metrics = [json.loads(line) for line in (folder / "metrics.jsonl").open()]
     assert found.seconds == metrics[-1]["seconds"]
@@ -56,5 +61,5 @@ def test_only_the_best_arm_plays_unless_all_are_asked_for() -> None:
     budget = Budget(frames=600, num_seeds=1, num_episodes=3)
     made = experiment(env="toy/chain", scores_arms=False)
     found = measure(made, budget, "ours", 0, folder, "abc")
-    assert found.arm_scores == ()
-    assert found.score == mean_return(TrainedRun.load(folder), found.best_arm, 0.01, 3)
+    assert found.arm_scores == found.arm_errors == ()
+    assert found.score == episode_returns(TrainedRun.load(folder), found.best_arm, 0.01, 3).mean()
