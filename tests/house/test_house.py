@@ -2,6 +2,8 @@
 
 import ast
 import dataclasses
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -62,6 +64,12 @@ def test_no_drawers_for_odds_and_ends() -> None:
 def test_every_module_says_what_it_is() -> None:
     for path, tree in modules().items():
         assert ast.get_docstring(tree), path
+
+
+def test_importing_the_package_alone_is_light() -> None:
+    code = "import sys, agent57; print({'gymnasium', 'numpy', 'torch'} & set(sys.modules))"
+    found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert found.stdout.strip() == "set()"
 
 
 def knobs(config: object, prefix: str = "") -> set[str]:
