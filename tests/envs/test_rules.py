@@ -59,14 +59,18 @@ def test_a_seed_and_actions_decide_an_episode(name):
 
 
 @pytest.mark.parametrize("name", TASKS)
-def test_every_task_draws_itself(name):
-    env = RulesEnv(TASKS[name](), 2)
-    begin(env)
-    picture = env.render(1)
-    assert picture.dtype == np.uint8
-    assert picture.ndim == 3
-    assert picture.shape[2] == 3
-    assert picture.max() > 0
+def test_pictures_differ_as_what_the_lanes_see_differs(name):
+    env, rng = RulesEnv(TASKS[name](), 4), np.random.default_rng(0)
+    observation, seen = begin(env), set()
+    for _ in range(50):
+        for lane in range(4):
+            picture = env.render(lane)
+            assert (picture.dtype, picture.ndim, picture.shape[2]) == (np.uint8, 3, 3)
+            seen.add((observation[lane].tobytes(), picture.tobytes()))
+        step = env.step(rng.integers(env.spec.num_actions, size=4))
+        observation = env.reset(step.terminated | step.truncated, rng.integers(1000, size=4))
+    observations, pictures = zip(*seen, strict=True)
+    assert len(set(observations)) == len(set(pictures)) == len(seen) > 1
 
 
 def test_steps_do_not_change_what_was_seen_before():
