@@ -26,7 +26,11 @@ SETTINGS = {
     ),
     "grid": (
         "--scale", "laptop",
-        "--network.grid-channels", "16", "32",
+        "--family.betas", "0", "0.0003", "0.001", "0.003", "0.01", "0.03", "0.1", "0.3",
+        "--family.max-gamma", "0.997",
+        "--family.middle-gamma", "0.99",
+        "--family.min-gamma", "0.98",
+        "--network.grid-channels", "8", "16", "32",
         "--network.features", "128",
         "--network.state", "128",
         "--network.head", "128",
@@ -34,16 +38,18 @@ SETTINGS = {
         "--sequence.period", "20",
         "--replay.capacity", "200000",
         "--replay.min-windows", "200",
-        "--replay.samples-per-insert", "4",
-        "--learner.batch", "32",
+        "--learner.batch", "16",
         "--learner.learning-rate", "5e-4",
         "--learner.adam-epsilon", "1e-6",
-        "--learner.target-period", "200",
+        "--learner.target-period", "100",
         "--learner.td-scale", "priority",
         "--actor.lanes", "32",
         "--actor.epsilon-alpha", "4",
+        "--controller.window", "40",  # a lane plays about a hundred episodes
+        "--evaluator.lanes", "4",
+        "--evaluator-controller.window", "100",
         "--curiosity.memory", "5000",
-        "--curiosity.kernel-epsilon", "0.01",  # NGU's for small grids; keeps r^i near 1
+        "--curiosity.kernel-epsilon", "0.01",  # NGU's for small grids; keeps r^i near 3
     ),
     "vector": (
         "--scale", "laptop",
@@ -69,7 +75,7 @@ SETTINGS = {
 }  # fmt: skip
 
 # Of R2D2, which has one arm, in the settings of its rivals.
-ONE_ARM = ("--family.arms", "1")
+ONE_ARM = ("--family.arms", "1", "--family.betas", "0")
 R2D2 = Contestant(agent="r2d2", options=(*ONE_ARM, "--sequence.burn-in", "20"))
 
 PONG = Experiment(
@@ -106,7 +112,7 @@ KEY_CORRIDOR = Experiment(
     settings=SETTINGS["grid"],
     contestants={"agent57": Contestant(agent="agent57"), "r2d2": R2D2},
     budgets={
-        "minutes": Budget(frames=1_000_000, num_seeds=1, num_episodes=100),
+        "minutes": Budget(frames=2_000_000, num_seeds=1, num_episodes=100),
         "full": Budget(frames=5_000_000, num_seeds=3, num_episodes=200),
     },
     criteria=(
@@ -175,7 +181,7 @@ DISCOUNT = Experiment(
 SHORT_TRACE = (
     "--sequence.trace", "4",
     "--sequence.period", "4",
-    "--learner.batch", "320",
+    "--learner.batch", "160",
     "--replay.samples-per-insert", "8",
 )  # fmt: skip
 
@@ -216,8 +222,7 @@ EXPLORATION_BANDIT = Experiment(
     name="exploration-bandit",
     claim="the bandit chooses a useful exploration rate: high beta early, low beta late",
     env="toy/mine",
-    # A lane plays about a hundred episodes, so what it remembers must be fewer.
-    settings=(*SETTINGS["grid"], "--controller.window", "40"),
+    settings=SETTINGS["grid"],
     contestants={
         "agent57": Contestant(agent="agent57"),
         "uniform choice": Contestant(agent="agent57", options=("--controller.kind", "uniform")),
