@@ -14,7 +14,6 @@ import torch
 from agent57.actor import Actor
 from agent57.config import Config
 from agent57.envs.make import make_env
-from agent57.presets import PRESETS
 from agent57.replay.buffer import Replay
 from agent57.runtime import inline
 from tests.house.names import modules, test_names
@@ -360,10 +359,3 @@ def test_a_checkpoint_is_really_written(tmp_path: Path) -> None:
     other = inline.build(config, CPU)
     assert other.load_state_dict(state, iter(()), 0) == 0
     assert other.actor.num_steps == 10
-
-
-def test_every_preset_has_the_papers_window_shape() -> None:
-    # Peers use windows of 10 or 80 with overlaps of their own; here a window is whole blocks.
-    for name, config in PRESETS.items():
-        assert config.sequence.window % config.sequence.period == 0, name
-        assert config.sequence.blocks >= 2, name
