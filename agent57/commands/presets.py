@@ -27,6 +27,9 @@ class Presets:
 def main(args: list[str], console: Console) -> None:
     """Print a table."""
     known = parse(Presets, "presets", args)
+    for what, name in (("preset", known.name), ("--diff", known.diff)):
+        is_known = name is None or name in PRESETS
+        require(is_known, f"{what} {name!r} is not one of {', '.join(PRESETS)}")
     if known.name is None:
         require(
             known.diff is None,
@@ -46,7 +49,7 @@ def main(args: list[str], console: Console) -> None:
         for name, (ours, theirs) in difference(config, other).items():
             if name != "run.agent":
                 table.add_row(name, str(ours), str(theirs))
-    console.print(table)
+    console.print(table if table.rows else "no difference")
 
 
 def _all_presets(scale: str) -> Table:
