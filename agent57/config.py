@@ -384,6 +384,11 @@ class Config:
         self.controller.check("controller")
         self.evaluator_controller.check("evaluator_controller")
         require(
+            self.learner.mixture == "identity" or self.network.values == "separate",
+            "learner.mixture h mixes two values, and a joint network has one: "
+            "set network.values to separate, or learner.mixture to identity",
+        )
+        require(
             self.replay.capacity >= 2 * self.sequence.window,
             f"replay.capacity must hold two windows ({2 * self.sequence.window} transitions), "
             f"got {self.replay.capacity}",

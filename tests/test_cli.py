@@ -94,6 +94,7 @@ WRONG = [
     (("--env.sticky-actions", "0.25"), "env.sticky_actions has no effect on toy/chain", "at 0.0"),
     (("--env", "pong", "--env.parallel", "async"), "env.parallel has no effect on pong", "at sync"),
     (("--learner.transform", "identity", "--learner.mixture", "h"), "learner.mixture", "set"),
+    (("--agent", "ngu", "--learner.mixture", "h"), "learner.mixture h", "set network.values"),
     (("--famly.arms", "4"), "unknown option --famly.arms", "did you mean --family.arms?"),
     (("--run.agent", "ngu"), "--run.agent is settled by --agent", "use that"),
     (("--run.scale=paper",), "--run.scale is settled by --scale", "use that"),
@@ -248,9 +249,13 @@ def test_presets_are_listed_shown_and_compared() -> None:
     code, output, _ = call("presets", "r2d2", "--scale", "tiny")
     assert code == 0
     assert "learner.batch" in output
-    code, _, errors = call("presets", "r2d3")
-    assert code == 2
-    assert "r2d3" in errors
+    code, output, _ = call("presets", "ngu", "--diff", "ngu")
+    assert code == 0
+    assert output.strip() == "no difference"
+    for args, what in ((("r2d3",), "preset 'r2d3'"), (("ngu", "--diff", "r2d3"), "--diff 'r2d3'")):
+        code, _, errors = call("presets", *args)
+        assert code == 2
+        assert errors.startswith(f"agent57: {what} is not one of agent57,")
     code, output, errors = call("presets", "--diff", "ngu")
     assert code == 2
     assert "--diff ngu needs a preset to compare" in errors
