@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from agent57.config import Config
 from agent57.presets import PRESETS, SCALES, make_config
 from tests.house.names import ROOT, modules, test_names
+from tests.house.reads import FIELDS, fields_read
 
 # Modules without a test file of their own name, and where they are tested instead.
 TESTED_ELSEWHERE = {
@@ -81,21 +81,28 @@ def knobs(config: object, prefix: str = "") -> set[str]:
     return names
 
 
-def words_read() -> set[str]:
-    """Every `.name` read and every "name" quoted in the package outside the configuration."""
-    words = set()
-    for path, tree in modules().items():
-        if path.name in ("config.py", "presets.py"):
-            continue
-        for node in ast.walk(tree):
-            if isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Load):
-                words.add(node.attr)
-    return words
-
-
 def test_every_knob_is_read_somewhere() -> None:
-    words = words_read()
-    assert not {name for name in knobs(Config()) if name.split(".")[-1] not in words}
+    inside = ("config", "presets")
+    read = fields_read([tree for path, tree in modules().items() if path.stem not in inside])
+    assert {(section, name) for section in FIELDS for name in FIELDS[section]} <= read
+
+
+def test_a_word_of_the_same_name_is_no_knob() -> None:
+    code = """
+class Part:
+    size: SequenceConfig
+    def __init__(self, config: Config):
+        self._config = config.replay
+    def step(self, controller: ControllerConfig, other):
+        return controller.epsilon, other.window, self._config.threads, self.size.blocks
+"""
+    assert fields_read([ast.parse(code)]) == {
+        ("Config", "replay"),
+        ("ControllerConfig", "epsilon"),
+        ("ReplayConfig", "threads"),
+        ("SequenceConfig", "period"),
+        ("SequenceConfig", "window"),
+    }
 
 
 def test_nothing_is_printed() -> None:
