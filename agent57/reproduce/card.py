@@ -65,7 +65,7 @@ def write_card(
             [
                 f"- command: `agent57 reproduce {experiment.name} --budget {budget_name}`",
                 f"- task: `{experiment.env}`, {budget.frames:,} frames a run, seeds {seeds}",
-                f"- wall time: {duration(_seconds(outcomes))} over all runs",
+                f"- training time, summed over runs: {duration(_seconds(outcomes))}",
                 f"- machine: {machine()}",
                 f"- agent57 {__version__}, commit {commits}",
                 f"- data: [{data_name(experiment)}]({data_name(experiment)}), "

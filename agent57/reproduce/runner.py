@@ -142,12 +142,14 @@ def score(
 def write_tables(experiment: Experiment, results: Results, out: Path) -> None:
     """One row per run; the evaluator's curve; plays, returns and final scores of the arms."""
     outcomes = [outcome for group in results.values() for outcome in group]
+    num_scores = max(len(outcome.arm_scores) for outcome in outcomes)
     write_csv(
         out / data_name(experiment),
         ["contestant", "agent", "seed", "score", "evaluator", "best_arm", "beta", "gamma",
-         "frames", "seconds", "commit"],
+         "frames", "seconds", "commit", *(f"score_arm_{arm}" for arm in range(num_scores))],
         ([o.label, o.agent, o.seed, o.score, o.evaluator, o.best_arm, *o.beta_gamma,
-          o.frames, round(o.seconds), o.commit] for o in outcomes),
+          o.frames, round(o.seconds), o.commit,
+          *o.arm_scores, *[""] * (num_scores - len(o.arm_scores))] for o in outcomes),
     )  # fmt: skip
     write_csv(
         out / "curve.csv",

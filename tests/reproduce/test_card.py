@@ -21,7 +21,7 @@ def test_a_card_says_what_was_run_on_what_and_what_came_out(tmp_path: Path) -> N
         "- **FALLS SHORT**: theirs: mean return at most -1: 0.25",
         "`agent57 reproduce made-up --budget minutes`",
         "300 frames a run, seeds 0",
-        "wall time: 2 min 00 s over all runs",
+        "- training time, summed over runs: 2 min 00 s",
         f"- machine: {machine()}",
         f"agent57 {__version__}, commit abc",
         "![curve](curve.png)",

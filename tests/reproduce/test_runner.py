@@ -12,8 +12,15 @@ from rich.console import Console
 import agent57
 from agent57.config import ConfigError
 from agent57.reproduce.experiment import Budget, Contestant
-from agent57.reproduce.runner import check_plan, folder_name, jobs, reproduce, write_csv
-from tests.reproduce.made_up import experiment
+from agent57.reproduce.runner import (
+    check_plan,
+    folder_name,
+    jobs,
+    reproduce,
+    write_csv,
+    write_tables,
+)
+from tests.reproduce.made_up import experiment, outcome
 
 
 def table(file: Path) -> list[dict[str, str]]:
@@ -124,6 +131,18 @@ def test_a_task_whose_package_is_missing_is_one_line_before_anything_is_written(
     with pytest.raises(ConfigError, match="pip install no_such_package"):
         reproduce(made, "minutes", tmp_path / "runs", tmp_path, 1, Console(file=io.StringIO()))
     assert not (tmp_path / "runs").exists()
+
+
+def test_a_run_is_a_row_with_the_final_score_of_each_of_its_arms(tmp_path: Path) -> None:
+    one_arm = outcome("theirs, joint", arms=((0.0, 0.99),), arm_scores=(0.25,))
+    write_tables(experiment(), {"ours": [outcome()], "theirs, joint": [one_arm]}, tmp_path)
+    rows = table(tmp_path / "made_up.csv")
+    assert [(row["score_arm_0"], row["score_arm_1"]) for row in rows] == [
+        ("0.9", "0.3"), ("0.25", ""),
+    ]  # fmt: skip
+    not_scored = outcome(arm_scores=())
+    write_tables(experiment(scores_arms=False), {"ours": [not_scored]}, tmp_path)
+    assert "score_arm_0" not in table(tmp_path / "made_up.csv")[0]
 
 
 def test_unknown_numbers_are_empty_cells(tmp_path: Path) -> None:
