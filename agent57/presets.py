@@ -65,21 +65,29 @@ def _paper(config: Config) -> Config:
 
 
 def _laptop(config: Config) -> Config:
-    """Two cores and 8 GB: smaller networks, fewer lanes and arms, more learning per step."""
+    """Two cores and 8 GB: smaller networks, fewer lanes and arms, more learning per step.
+
+    A lane plays about a hundred episodes, so bandits remember fewer, and the evaluator has lanes
+    enough to report on.
+    """
     return replace(
         config,
         family=_fewer_arms(config.family, 8),
+        controller=replace(config.controller, window=40),
+        evaluator_controller=replace(config.evaluator_controller, window=50),
         network=replace(config.network, channels=(16, 32, 32), features=256, state=256, head=256),
         sequence=_shorter(config.sequence, 4),
         replay=replace(config.replay, capacity=500_000, min_windows=500, samples_per_insert=4.0),
         learner=replace(
             config.learner,
-            batch=16,
+            batch=8,
             learning_rate=3 * config.learner.learning_rate,
             adam_epsilon=config.learner.adam_epsilon / 100,
             target_period=config.learner.target_period // 10,
+            td_scale="priority",  # or arms without novelty are hardly ever drawn
         ),
-        actor=replace(config.actor, lanes=16),
+        actor=replace(config.actor, lanes=16, epsilon_alpha=4.0),
+        evaluator=replace(config.evaluator, lanes=4),
         cluster=replace(config.cluster, actors=2),
         curiosity=replace(config.curiosity, warmup_steps=500),
     )

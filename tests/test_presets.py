@@ -5,15 +5,15 @@ import pytest
 from agent57.config import Config, ConfigError
 from agent57.presets import DEFAULT_FRAMES, PRESETS, SCALES, difference, flatten, make_config
 
-SIZES = {  # what a scale may change; everything else is the algorithm's
+SIZES = {  # what a scale may change; everything else is the algorithm's, but for TD errors' scale
     "family.arms", "network.channels", "network.grid_channels", "network.features",
     "network.state", "network.head", "network.embedding", "network.inverse_head", "network.rnd",
     "sequence.trace", "sequence.period", "sequence.burn_in", "replay.capacity",
     "replay.min_windows", "replay.samples_per_insert", "learner.batch", "learner.learning_rate",
     "learner.adam_epsilon", "learner.target_period", "learner.compile",
-    "actor.lanes",
-    "actor.pull_period", "curiosity.memory", "curiosity.warmup_steps", "run.log_frames",
-    "run.agent", "run.scale", "run.frames", "cluster.actors",
+    "learner.td_scale", "controller.window", "evaluator_controller.window", "evaluator.lanes",
+    "actor.lanes", "actor.epsilon_alpha", "actor.pull_period", "curiosity.memory",
+    "curiosity.warmup_steps", "run.log_frames", "run.agent", "run.scale", "run.frames", "cluster.actors",
 }  # fmt: skip
 
 
@@ -32,7 +32,7 @@ def test_r2d2_keeps_its_own_learner_on_a_laptop(field: str) -> None:
 
 def test_a_laptop_learns_with_these_constants() -> None:
     learner = make_config("agent57", "laptop").learner
-    assert (learner.batch, learner.target_period) == (16, 150)
+    assert (learner.batch, learner.target_period, learner.td_scale) == (8, 150, "priority")
     assert learner.learning_rate == pytest.approx(3e-4)
     assert learner.adam_epsilon == pytest.approx(1e-6)
 
