@@ -13,7 +13,8 @@ SIZES = {  # what a scale may change; everything else is the algorithm's, but fo
     "learner.adam_epsilon", "learner.target_period", "learner.compile",
     "learner.td_scale", "controller.window", "evaluator_controller.window", "evaluator.lanes",
     "actor.lanes", "actor.epsilon_alpha", "actor.pull_period", "curiosity.memory",
-    "curiosity.warmup_steps", "run.log_frames", "run.agent", "run.scale", "run.frames", "cluster.actors",
+    "curiosity.warmup_steps", "run.log_frames", "run.agent", "run.scale",
+    "run.frames", "cluster.actors",
 }  # fmt: skip
 
 
