@@ -11,6 +11,7 @@ from rich.console import Console
 
 import agent57
 from agent57.config import ConfigError
+from agent57.records.checkpoint import newest_counters
 from agent57.reproduce.experiment import Budget, Contestant
 from agent57.reproduce.runner import (
     check_plan,
@@ -21,6 +22,7 @@ from agent57.reproduce.runner import (
     write_tables,
 )
 from tests.reproduce.made_up import experiment, outcome
+from tests.runtime.runs import interrupted_when
 
 
 def table(file: Path) -> list[dict[str, str]]:
@@ -148,3 +150,28 @@ def test_a_run_is_a_row_with_the_final_score_of_each_of_its_arms(tmp_path: Path)
 def test_unknown_numbers_are_empty_cells(tmp_path: Path) -> None:
     write_csv(tmp_path / "x.csv", ["a", "b"], [[float("nan"), 1 / 3], ["x, y", 2]])
     assert (tmp_path / "x.csv").read_text() == 'a,b\n,0.333333\n"x, y",2\n'
+
+
+def test_what_was_interrupted_goes_on_when_it_is_called_again(tmp_path: Path) -> None:
+    made, console = experiment(), Console(file=io.StringIO())
+    alone = replace(
+        made,
+        settings=(*made.settings, "--run.log-frames", "40", "--replay.samples-per-insert", "0.5"),
+        contestants={"ours": made.contestants["ours"]},
+        budgets={"minutes": Budget(frames=600, num_seeds=1, num_episodes=1)},
+        criteria=made.criteria[:1],
+    )
+    folder, out = tmp_path / "ours-seed0", tmp_path / "out"
+
+    def has_begun() -> bool:
+        return (folder / "metrics.jsonl").exists() and (folder / "metrics.jsonl").stat().st_size > 0
+
+    with interrupted_when(has_begun), pytest.raises(KeyboardInterrupt):
+        reproduce(alone, "minutes", tmp_path, out, 1, console)
+    assert 0 < newest_counters(folder / "checkpoints")["frames"] < 600
+    assert not (out / "README.md").exists()
+
+    (folder / "mark").touch()  # a run that is begun anew loses it
+    assert reproduce(alone, "minutes", tmp_path, out, 1, console)
+    assert (folder / "mark").exists()
+    assert [row["frames"] for row in table(out / "made_up.csv")] == ["600"]

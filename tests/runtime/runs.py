@@ -1,7 +1,16 @@
-"""Small whole runs: trained, stopped at a chosen step, resumed, and compared bit for bit."""
+"""Small whole runs: trained, stopped at a chosen step, resumed, and compared bit for bit.
+
+And whole queues of them, told to stop.
+"""
 
 import io
 import json
+import os
+import signal
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -61,6 +70,27 @@ def interrupted(config: Config, path: Path, sittings: list[int], patch: pytest.M
             stop_after(num_ticks, patched)
             resume(path) if index else train(config, path)
     resume(path)
+
+
+@contextmanager
+def interrupted_when(is_time: Callable[[], bool]) -> Iterator[None]:
+    """Send this process SIGTERM as soon as it is time, or after two minutes."""
+    is_over = threading.Event()
+
+    def watch() -> None:
+        deadline = time.monotonic() + 120
+        while not is_time() and time.monotonic() < deadline and not is_over.wait(0.01):
+            continue
+        if not is_over.is_set():
+            os.kill(os.getpid(), signal.SIGTERM)
+
+    watcher = threading.Thread(target=watch)
+    watcher.start()
+    try:
+        yield
+    finally:
+        is_over.set()
+        watcher.join()
 
 
 def lines(path: Path, name: str) -> list[dict[str, Any]]:

@@ -1,6 +1,8 @@
-"""A queue of runs: all are brought to their end, and an interruption costs nothing."""
+"""A queue of runs: all are brought to their end, and an interruption lets them save themselves."""
 
 import io
+import re
+import signal
 import sys
 from pathlib import Path
 
@@ -10,8 +12,23 @@ from rich.console import Console
 from agent57.records.manifest import write_manifest
 from agent57.runtime.jobs import Job, JobQueue
 from agent57.runtime.run import RunFailed
+from tests.runtime.runs import interrupted_when
 
 TINY = ("--env", "toy/bandit", "--scale", "tiny", "--run.threads", "1", "--run.log-frames", "200")
+
+
+# Stands in for a run: half way it waits, until it is told to stop.
+WAITING = """
+import json, pathlib, signal, sys
+folder = pathlib.Path(sys.argv[1])
+def save(*_):
+    (folder / "saved").touch()
+    sys.exit()
+signal.signal(signal.SIGTERM, save)
+folder.mkdir()
+(folder / "metrics.jsonl").write_text(json.dumps({"frames": 100}))
+signal.pause()
+"""
 
 
 def job(folder: Path, name: str, *options: str) -> Job:
@@ -65,3 +82,36 @@ def test_a_job_is_finished_by_the_frames_of_its_checkpoint_whatever_it_says(
     jobs.run()
     assert one.is_finished == is_finished
     assert ["told to stop" in failure for failure in jobs.failures] == [True] * (not is_finished)
+
+
+@pytest.mark.parametrize(("is_terminal", "max_rows"), [(True, 4), (True, 3), (False, 4)])
+def test_an_interrupted_queue_showed_how_far_it_was_and_let_its_jobs_save_themselves(
+    is_terminal: bool, max_rows: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name, value in {"POLL_SECONDS": 0.02, "LINE_SECONDS": 0.0, "MAX_ROWS": max_rows}.items():
+        monkeypatch.setattr(f"agent57.runtime.jobs.{name}", value)
+    monkeypatch.setattr(
+        Job, "command", lambda self: [sys.executable, "-c", WAITING, str(self.folder)]
+    )
+    done, *begun, later = (job(tmp_path, name) for name in ("done", "one", "two", "later"))
+    done.folder.mkdir()
+    (done.folder / "finished").write_text("200")
+    (done.folder / "metrics.jsonl").write_text('{"frames": 200}')
+
+    text, handler = io.StringIO(), signal.getsignal(signal.SIGTERM)
+    console = Console(file=text, force_terminal=is_terminal, color_system=None, width=100)
+    half = "50%, 1 of 4 runs finished, time left 0 min"
+
+    def shown() -> str:
+        return " ".join(text.getvalue().split())
+
+    with interrupted_when(lambda: half in shown()), pytest.raises(KeyboardInterrupt):
+        JobQueue([done, *begun, later], 2, console).run()
+
+    assert signal.getsignal(signal.SIGTERM) == handler
+    assert all((each.folder / "saved").exists() for each in begun)
+    assert not later.folder.exists()
+    rows = re.findall(r"(\w+) │ (\w+) │ (\d+) / 200", shown().rpartition(half)[2])
+    running = [("one", "running", "100"), ("two", "running", "100")]
+    everyone = [("done", "finished", "200"), *running, ("later", "waiting", "0")]
+    assert rows == ({3: running, 4: everyone}[max_rows] if is_terminal else [])
