@@ -117,7 +117,8 @@ def test_an_update_by_definition(clip_norm: float) -> None:
     adam_step(expected.rnd.predictor, rnd, config, "rnd")
     for j in batch.arm.unique():
         errors = td[:, :, batch.arm == j][:, batch.mask[:, batch.arm == j]].detach()
-        expected.td_squares[:, j] += RATE * (errors.square().mean(-1) - expected.td_squares[:, j])
+        expected.td_squares[:2, j] = RATE * errors.square().mean(-1)
+        expected.td_squares[2, j] = RATE
     for name, weight in expected.state_dict().items():
         torch.testing.assert_close(
             learner.networks.state_dict()[name], weight, rtol=1e-4, atol=2e-6, msg=name
@@ -504,7 +505,7 @@ def test_every_choice_makes_an_update_that_differs(changes: dict) -> None:
 def test_errors_are_scaled_where_it_is_asked_by_definition() -> None:
     """In the priorities, or in the losses too; the running squares are known in any case."""
     batch = random_batch(CONFIG, LENGTHS)
-    updates, known = {}, torch.linspace(0.5, 4.0, 2 * CONFIG.family.arms).view(2, -1)
+    updates, known = {}, torch.linspace(0.5, 0.9, 3 * CONFIG.family.arms).view(3, -1)
     for kind in ("none", "priority", "both"):
         learner = make_learner(changed(CONFIG, learner={"td_scale": kind}))
         learner.networks.td_squares.copy_(known)
@@ -517,7 +518,7 @@ def test_errors_are_scaled_where_it_is_asked_by_definition() -> None:
     squares = {kind: square for kind, (_, square) in updates.items()}
     assert same_tree(squares["none"], squares["priority"])
     in_batch = torch.bincount(batch.arm, minlength=CONFIG.family.arms) > 0
-    assert torch.equal(squares["none"] != known, in_batch.expand(2, -1))
+    assert torch.equal(squares["none"] != known, in_batch.expand(3, -1))
 
 
 @pytest.mark.parametrize("factor", [0.1, 1e3])
@@ -533,7 +534,8 @@ def test_scaled_losses_do_not_know_the_size_of_errors_by_law(factor: float) -> N
         for network in (learner.networks.value, learner._target):
             for parameter in network.parameters():
                 parameter.data.zero_()
-        learner.networks.td_squares.fill_(size**2)
+        learner.networks.td_squares[:2] = size**2
+        learner.networks.td_squares[2] = 1.0
         batch = random_batch(config, LENGTHS)
         rewards = {name: size * getattr(batch, name) for name in ("extrinsic", "intrinsic")}
         found.append(learner.update(replace(batch, **rewards)))

@@ -55,15 +55,18 @@ class Networks(nn.Module):
             else None
         )
         self.rnd = Rnd(make_trunk, config.rnd) if is_curious else None
-        self.td_squares: Tensor  # running, of each value network and arm; 1 until known
-        self.register_buffer("td_squares", torch.ones(self.num_values, num_arms))
+        self.td_squares: Tensor  # what `ops.td_scale.follow` keeps of the errors of each arm
+        self.register_buffer("td_squares", torch.zeros(self.num_values + 1, num_arms))
         for module in self.modules():
             if isinstance(module, nn.Conv2d):  # twice as fast in the gradients
                 module.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
 
     def _load_from_state_dict(self, state_dict: dict[str, Any], prefix: str, *args: Any) -> None:  # noqa: ANN401
-        """Weights from before TD errors were measured lack their squares: as at the start."""
-        state_dict.setdefault(f"{prefix}td_squares", torch.ones_like(self.td_squares))
+        """Of weights from before, TD errors are unknown, or their squares are means already."""
+        name = f"{prefix}td_squares"
+        squares = state_dict.setdefault(name, torch.zeros_like(self.td_squares))
+        if len(squares) == self.num_values:
+            state_dict[name] = torch.cat([squares, torch.ones_like(squares[:1])])
         super()._load_from_state_dict(state_dict, prefix, *args)
 
     def prepare(self, observation: Tensor) -> Tensor:

@@ -15,9 +15,16 @@ MIN_SCALE = 0.01  # MEME
 RATE = 0.01  # at which the running mean squares follow those of the batches
 
 
-def td_scale(mean_squares: Float[Tensor, "V J"]) -> Float[Tensor, "V J"]:
-    """What to divide the errors of each network and arm by."""
-    return mean_squares.sqrt().clamp(min=MIN_SCALE)
+def td_scale(running: Float[Tensor, "rows J"]) -> Float[Tensor, "V J"]:
+    """What to divide the errors of each network and arm by, from what `follow` keeps.
+
+    The mean of the batches an arm was in, of late ones above all; of all arms for an arm that was
+    in none, and 1 before the first batch.
+    """
+    squares, weight = running[:-1], running[-1]
+    of_all = squares.sum(1, keepdim=True) / weight.sum()
+    mean_squares = torch.where(weight > 0, squares / weight, of_all)
+    return torch.where(weight.sum() > 0, mean_squares, 1.0).sqrt().clamp(min=MIN_SCALE)
 
 
 def summed_squares(
@@ -32,8 +39,11 @@ def summed_squares(
     return per_window.new_zeros(len(per_window), num_arms).index_add(1, arm, per_window)
 
 
-def follow(mean_squares: Float[Tensor, "V J"], summed: Float[Tensor, "rows J"]) -> None:
-    """Move the running mean squares towards those of a batch; arms that are not in it stay."""
+def follow(running: Float[Tensor, "rows J"], summed: Float[Tensor, "rows J"]) -> None:
+    """Move the running mean squares towards those of a batch; arms that are not in it stay.
+
+    They begin at 0, and the row below them says how far they have come from there to the truth.
+    """
     number = summed[-1]
-    batch = summed[:-1] / number.clamp(min=1)
-    mean_squares.lerp_(torch.where(number > 0, batch, mean_squares), RATE)
+    batch = summed / number.clamp(min=1)
+    running.lerp_(torch.where(number > 0, batch, running), RATE)

@@ -8,6 +8,7 @@ import torch
 from agent57.config import NetworkConfig
 from agent57.nets.networks import Networks
 from agent57.nets.torso import Kind
+from agent57.ops.td_scale import td_scale
 
 CONFIG = NetworkConfig(
     channels=(4, 6, 6), grid_channels=(3, 4), features=9, state=7, head=8, embedding=5, rnd=6
@@ -74,6 +75,8 @@ def test_weights_from_before_errors_were_measured_still_load() -> None:
     older = {name: w for name, w in networks.state_dict().items() if name != "td_squares"}
     networks.td_squares.fill_(9.0)
     networks.load_state_dict(older)
-    assert torch.equal(networks.td_squares, torch.ones(2, 3))
+    assert torch.equal(networks.td_squares, torch.zeros(3, 3))
+    networks.load_state_dict({**older, "td_squares": torch.full((2, 3), 4.0)})
+    assert td_scale(networks.td_squares).tolist() == [[2.0] * 3] * 2
     with pytest.raises(RuntimeError, match="Missing key"):
         networks.load_state_dict({name: w for name, w in older.items() if "rnd" not in name})

@@ -28,9 +28,33 @@ def test_sums_by_definition() -> None:
 
 def test_running_squares_follow_by_hand() -> None:
     """Arm 0 is in the batch with the mean square 6 / 3; of arm 1 nothing is learned."""
-    running = torch.tensor([[1.0, 7.0]])
+    running = torch.tensor([[1.0, 7.0], [0.5, 0.9]])
     follow(running, torch.tensor([[6.0, 0.0], [3.0, 0.0]]))
     assert running[0].tolist() == pytest.approx([1 + RATE * (6 / 3 - 1), 7.0])
+    assert running[1].tolist() == pytest.approx([0.5 + RATE * (1 - 0.5), 0.9])
+
+
+def test_the_first_batch_of_an_arm_sets_its_scale_by_hand() -> None:
+    """Nothing is known: 1. Then arm 0 has 8 / 2 = 4 and arm 1, not seen yet, takes that over; then
+    arm 1 has 9, and arm 0 is as before.
+    """
+    running = torch.zeros(2, 2)
+    assert td_scale(running).tolist() == [[1.0, 1.0]]
+    follow(running, torch.tensor([[8.0, 0.0], [2.0, 0.0]]))
+    assert td_scale(running)[0].tolist() == pytest.approx([2.0, 2.0])
+    follow(running, torch.tensor([[0.0, 27.0], [0.0, 3.0]]))
+    assert td_scale(running)[0].tolist() == pytest.approx([2.0, 3.0])
+
+
+def test_the_scale_is_a_mean_that_forgets_by_definition() -> None:
+    """A loop over batches with weights that decay by 1 - RATE."""
+    means = torch.rand(50, generator=torch.Generator().manual_seed(3))
+    running = torch.zeros(2, 1)
+    for mean in means:
+        follow(running, torch.tensor([[5 * mean], [5.0]]))
+    weights = torch.tensor([(1 - RATE) ** (49 - n) for n in range(50)])
+    expected = ((weights * means).sum() / weights.sum()).sqrt()
+    assert td_scale(running).item() == pytest.approx(expected.item(), rel=1e-4)
 
 
 def test_shares_of_a_batch_add_up_by_law() -> None:
@@ -52,8 +76,8 @@ def test_scaled_errors_do_not_know_the_size_of_rewards_by_law() -> None:
     trained, arm = torch.ones(6, 8, dtype=torch.bool), torch.arange(8) % 2
     found = []
     for factor in (torch.ones(8), torch.tensor([1.0, 10.0])[arm]):
-        running = torch.zeros(1, 2)
-        for _ in range(2000):
+        running = torch.zeros(2, 2)
+        for _ in range(3):
             follow(running, summed_squares(td * factor, trained, arm, 2))
         found.append(td * factor / td_scale(running)[:, None, arm])
     torch.testing.assert_close(*found)
@@ -61,4 +85,6 @@ def test_scaled_errors_do_not_know_the_size_of_rewards_by_law() -> None:
 
 
 def test_there_is_a_floor() -> None:
-    assert td_scale(torch.tensor([[4.0, 1e-9]]))[0].tolist() == pytest.approx([2.0, MIN_SCALE])
+    assert td_scale(torch.tensor([[4.0, 1e-9], [1.0, 1.0]]))[0].tolist() == pytest.approx(
+        [2.0, MIN_SCALE]
+    )
