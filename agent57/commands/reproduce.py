@@ -1,7 +1,7 @@
 """agent57 reproduce."""
 
 import os
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Annotated
 
@@ -22,6 +22,8 @@ class Reproduce:
     """The experiment, or `list`."""
     budget: str = "minutes"
     """minutes: a first look, one seed; full: what the claim needs, up to several hours."""
+    seeds: int | None = None
+    """How many; by default those of the budget. More can be added later."""
     out: Path | None = None
     """Where card, figures, data and weights go; beside the runs by default."""
     runs: Path | None = None
@@ -44,6 +46,10 @@ def main(args: list[str], console: Console) -> None:
         known.budget in experiment.budgets, f"--budget {known.budget!r} is not one of {budgets}"
     )
     require(known.jobs >= 0, f"--jobs must not be negative, got {known.jobs}")
+    if known.seeds is not None:
+        require(known.seeds > 0, f"--seeds must be positive, got {known.seeds}")
+        budget = replace(experiment.budgets[known.budget], num_seeds=known.seeds)
+        experiment = replace(experiment, budgets={known.budget: budget})
     runs = known.runs or Path("runs/reproduce") / f"{known.name}-{known.budget}"
     out = known.out or runs
 

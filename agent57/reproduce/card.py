@@ -63,7 +63,8 @@ def write_card(
         *([_arm_table(results)] if experiment.scores_arms else []),
         "\n".join(
             [
-                f"- command: `agent57 reproduce {experiment.name} --budget {budget_name}`",
+                f"- command: `agent57 reproduce {experiment.name} --budget {budget_name} "
+                f"--seeds {budget.num_seeds}`",
                 f"- task: `{experiment.env}`, {budget.frames:,} frames a run, seeds {seeds}",
                 f"- training time, summed over runs: {duration(_seconds(outcomes))}",
                 f"- machine: {machine()}",

@@ -6,7 +6,9 @@ from rich.console import Console
 from agent57.commands.options import parse
 from agent57.commands.reproduce import Reproduce, main
 from agent57.config import ConfigError
+from agent57.reproduce import runner
 from agent57.reproduce.catalogue import EXPERIMENTS
+from agent57.reproduce.experiment import Experiment
 
 
 def test_list_names_every_experiment_its_task_and_what_must_come_out() -> None:
@@ -26,6 +28,7 @@ def test_list_names_every_experiment_its_task_and_what_must_come_out() -> None:
         (["tennis"], "experiment 'tennis' is not one of pong, "),
         (["random-coin", "--budget", "weeks"], "--budget 'weeks' is not one of minutes, full"),
         (["random-coin", "--jobs", "-1"], "--jobs must not be negative"),
+        (["random-coin", "--seeds", "0"], "--seeds must be positive, got 0"),
     ],
 )
 def test_a_mistake_is_one_line(args: list[str], message: str) -> None:
@@ -36,3 +39,19 @@ def test_a_mistake_is_one_line(args: list[str], message: str) -> None:
 def test_the_smaller_budget_is_the_default() -> None:
     assert parse(Reproduce, "reproduce", ["random-coin"]).budget == "minutes"
     assert parse(Reproduce, "reproduce", ["random-coin", "--budget", "full"]).budget == "full"
+
+
+@pytest.mark.parametrize(("options", "number"), [([], 3), (["--seeds", "1"], 1)])
+def test_seeds_are_those_of_the_budget_unless_given(
+    options: list[str], number: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked = []
+
+    def reproduce(experiment: Experiment, budget_name: str, *_: object) -> bool:
+        asked.append(experiment.budgets[budget_name])
+        return True
+
+    monkeypatch.setattr(runner, "reproduce", reproduce)
+    main(["random-coin", "--budget", "full", *options], Console(file=io.StringIO()))
+    assert asked[0].num_seeds == number
+    assert asked[0].frames == EXPERIMENTS["random-coin"].budgets["full"].frames

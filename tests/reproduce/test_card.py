@@ -19,7 +19,7 @@ def test_a_card_says_what_was_run_on_what_and_what_came_out(tmp_path: Path) -> N
         "Claim of the paper: ours is better.",
         "- **pass**: ours: mean return at least 0: 0.9",
         "- **FALLS SHORT**: theirs: mean return at most -1: 0.25",
-        "`agent57 reproduce made-up --budget minutes`",
+        "`agent57 reproduce made-up --budget minutes --seeds 1`",
         "300 frames a run, seeds 0",
         "- training time, summed over runs: 2 min 00 s",
         f"- machine: {machine()}",
