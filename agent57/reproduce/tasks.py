@@ -71,9 +71,6 @@ SETTINGS = {
         "--learner.learning-rate", "1e-3",
         "--learner.adam-epsilon", "1e-6",
         "--learner.target-period", "50",
-        "--learner.td-scale", "priority",
-        "--actor.lanes", "16",
-        "--actor.epsilon-alpha", "4",
         "--controller.window", "160",
         "--evaluator-controller.window", "100",  # of the hundreds of episodes that it plays
         "--curiosity.memory", "5000",
