@@ -91,5 +91,5 @@ def td_errors(
 def mixed_td_error(
     td_error: Float[Tensor, "V T B"], weight: Float[Tensor, "V B"]
 ) -> Float[Tensor, "T B"]:
-    """sum_v w_v delta_v, by whose size a window is prioritised: the error of an identity mixture."""
+    """sum_v w_v delta_v, by whose size a window is prioritised: the identity mixture's error."""
     return (weight[:, None] * td_error).sum(0)
