@@ -140,6 +140,7 @@ class CuriosityConfig:
     memory: int = 30_000  # embeddings kept per episode, table
     max_modulation: float = 5.0  # L, table
     warmup_steps: int = 1000  # agent steps of a lane before its alpha may differ from 1; spec 25
+    error_horizon: int = 0  # agent steps of a lane that RND errors are compared with; 0: all
 
     def __post_init__(self) -> None:
         require_positive(
@@ -154,6 +155,11 @@ class CuriosityConfig:
         require(
             self.max_modulation >= 1,
             f"curiosity.max_modulation must be at least 1, got {self.max_modulation}",
+        )
+        require(
+            self.error_horizon == 0 or self.error_horizon > max(1, self.warmup_steps),
+            f"curiosity.error_horizon must be 0 or more than curiosity.warmup_steps "
+            f"({self.warmup_steps}), got {self.error_horizon}",
         )
 
 

@@ -49,6 +49,11 @@ WRONG = [
     ("curiosity", {"neighbours": 0}, "curiosity.neighbours must be positive"),
     ("curiosity", {"memory": 9}, "curiosity.memory must be at least curiosity.neighbours (10)"),
     ("curiosity", {"max_modulation": 0.5}, "curiosity.max_modulation must be at least 1"),
+    (
+        "curiosity",
+        {"error_horizon": 500, "warmup_steps": 500},
+        "curiosity.error_horizon must be 0 or more than curiosity.warmup_steps (500), got 500",
+    ),
     ("network", {"state": 0}, "network.state must be positive, got 0"),
     ("network", {"channels": (32, 64)}, "network.channels must be three"),
     ("network", {"channels": (32, 0, 64)}, "network.channels must be positive sizes"),

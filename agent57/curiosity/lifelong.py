@@ -11,16 +11,23 @@ import torch
 
 
 class RunningMoments:
-    """Mean and deviation of everything each of E lanes has seen so far (Welford)."""
+    """Mean and deviation of what each of E lanes has seen so far (Welford).
 
-    def __init__(self, num_lanes: int) -> None:
+    With a horizon only about the latest `horizon` values count: once there are so many, each new
+    one takes the place of an average old one.
+    """
+
+    def __init__(self, num_lanes: int, horizon: int = 0) -> None:
+        self._max_kept = horizon - 1 if horizon else np.iinfo(np.int64).max
         self.count = np.zeros(num_lanes, np.int64)
         self.mean = np.zeros(num_lanes)
         self._sum_sq = np.zeros(num_lanes)  # of deviations from the mean
 
     def update(self, values: np.ndarray) -> None:
         """Take one value of every lane [E] into account."""
-        self.count += 1
+        kept = np.minimum(self.count, self._max_kept)
+        self._sum_sq *= kept / np.maximum(self.count, 1)
+        self.count[:] = kept + 1
         delta = values - self.mean
         self.mean += delta / self.count
         self._sum_sq += delta * (values - self.mean)
@@ -55,10 +62,12 @@ class RunningMoments:
 class Modulator:
     """alpha = 1 + (err - mean) / deviation, clipped to [1, L]  (NGU, section 2)."""
 
-    def __init__(self, num_lanes: int, max_modulation: float, warmup_steps: int) -> None:
+    def __init__(
+        self, num_lanes: int, max_modulation: float, warmup_steps: int, horizon: int = 0
+    ) -> None:
         self._max = max_modulation
         self._warmup = warmup_steps
-        self.moments = RunningMoments(num_lanes)
+        self.moments = RunningMoments(num_lanes, horizon)
 
     def __call__(self, error: np.ndarray) -> np.ndarray:
         """Modulation of each lane's RND error [E], after taking the errors into account."""

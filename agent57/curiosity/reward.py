@@ -43,7 +43,9 @@ class Curiosity:
         self._held_version = [0] * len(self._held)
         self._holder = np.zeros(num_lanes, dtype=np.int64)  # which held embedding a lane uses
         self._memory = EpisodicMemory(num_lanes, embedding.project.out_features, config)
-        self.modulator = Modulator(num_lanes, config.max_modulation, config.warmup_steps)
+        self.modulator = Modulator(
+            num_lanes, config.max_modulation, config.warmup_steps, config.error_horizon
+        )
         self._least_novelty = least_novelty(config)
         self._max_modulation = np.float32(config.max_modulation)
         self.last: dict[str, np.ndarray] = {}  # what is behind the latest rewards, to be logged

@@ -23,6 +23,47 @@ def test_moments_of_each_lane_are_those_of_everything_it_saw_by_definition() -> 
         assert (moments.count == n).all()
 
 
+def test_moments_with_a_horizon_by_hand() -> None:
+    # 2 and 4: mean 3, sum of squares 2. A third value of 9 takes the place of half of that:
+    # the mean of one 3 and one 9 is 6, the sum of squares 1 + 6 * 3.
+    moments = RunningMoments(1, horizon=2)
+    for value in (2.0, 4.0, 9.0):
+        moments.update(np.array([value]))
+    assert (moments.count, moments.mean) == (2, 6)
+    np.testing.assert_allclose(moments.deviation, (19 / 2) ** 0.5)
+
+
+def test_moments_with_a_horizon_are_exponential_averages_by_definition() -> None:
+    horizon = 5
+    values = np.random.default_rng(6).normal(2, 3, size=40)
+    moments = RunningMoments(1, horizon)
+    for value in values:
+        moments.update(np.array([value]))
+    age = np.arange(len(values))[::-1]
+    weight = (1 - 1 / horizon) ** age / horizon
+    weight[:horizon] = (1 - 1 / horizon) ** (len(values) - horizon) / horizon  # all count alike
+    mean = (weight * values).sum()
+    np.testing.assert_allclose(weight.sum(), 1)
+    np.testing.assert_allclose(moments.mean, mean)
+    np.testing.assert_allclose(moments.deviation**2, (weight * (values - mean) ** 2).sum())
+
+
+def test_a_horizon_that_is_not_reached_changes_nothing_by_law() -> None:
+    all_of_it, latest = RunningMoments(3), RunningMoments(3, horizon=50)
+    for row in np.random.default_rng(7).exponential(size=(50, 3)):
+        all_of_it.update(row)
+        latest.update(row)
+    assert same_tree(all_of_it.state_dict(), latest.state_dict())
+
+
+def test_errors_of_the_untrained_predictor_are_forgotten() -> None:
+    # A hundred errors near 100 at first, then near 1: one of 2 is unusual now.
+    early, late = [100.0, 101.0] * 50, [1.0, 1.1] * 200
+    always, lately = (Modulator(1, 5.0, warmup_steps=0, horizon=horizon) for horizon in (0, 20))
+    assert modulations(always, [[*early, *late, 2.0]])[0, -1] == 1
+    assert modulations(lately, [[*early, *late, 2.0]])[0, -1] > 4
+
+
 def test_regression_first_values_are_not_the_raw_second_moment() -> None:
     # deep_rl_zoo merges with delta^2 n in place of delta^2 n_a n_b / n.
     moments = RunningMoments(1)
