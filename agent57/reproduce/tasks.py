@@ -21,9 +21,9 @@ from agent57.reproduce.experiment import Budget, Contestant, Criterion, Experime
 
 # NGU's kernel epsilon for small grids keeps the episodic novelty between 1 and 3. The errors of the
 # untrained RND predictor are forgotten, or alpha would stay at 1 for the whole of a short run.
-NOVELTY = ("--curiosity.kernel-epsilon", "0.01", "--curiosity.error-horizon", "5000")
+NOVELTY = ("--curiosity.kernel-epsilon", "0.01", "--curiosity.error-horizon", "1000")
 
-# Of the paper's eight betas five are near the largest. Here there are arms for every size of reward.
+# Of the paper's eight betas five are near the largest; here some suit any size of reward.
 SETTINGS = {
     "pixels": (
         "--scale", "laptop",
@@ -37,7 +37,7 @@ SETTINGS = {
     "grid": (
         "--scale", "laptop",
         *NOVELTY,
-        "--family.betas", "0", "0.003", "0.01", "0.02", "0.05", "0.1", "0.2", "0.4",
+        "--family.betas", "0", "0.001", "0.003", "0.006", "0.01", "0.02", "0.03", "0.1",
         "--family.max-gamma", "0.98",  # beyond that a wasted step costs less than the noise
         "--family.middle-gamma", "0.97",
         "--family.min-gamma", "0.95",
