@@ -10,9 +10,12 @@ import math
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-CONFIG_VERSION = 2
-# What a file of version 1 may lack: its run was trained with what is now the default.
-LATER_FIELDS = ("cluster", "run.runtime", "learner.td_scale")
+CONFIG_VERSION = 3
+# What a file of an earlier version may lack: its run was trained with what is now the default.
+LATER_FIELDS = {
+    2: ("curiosity.error_horizon", "network.initial_weights", "network.forget_bias"),
+    1: ("cluster", "run.runtime", "learner.td_scale"),
+}
 
 
 class ConfigError(ValueError):
@@ -178,6 +181,8 @@ class NetworkConfig:
     inverse_head: int = 128  # hidden units of the inverse-dynamics classifier, NGU
     rnd: int = 128  # outputs of the random and of the trained RND network, NGU
     reward_input: Literal["raw", "squash"] = "raw"  # how the previous rewards enter the network
+    initial_weights: Literal["pytorch", "scaled"] = "pytorch"  # "scaled" keep the size of signals
+    forget_bias: float = 1.0  # of the LSTM's gates: what a new network remembers per step
 
     def __post_init__(self) -> None:
         require_positive(
@@ -446,11 +451,12 @@ def from_dict(values: dict[str, Any]) -> Config:
     """The configuration `to_dict` wrote; an unknown field or version is an error."""
     version = values.get("version")
     require(
-        version in (1, CONFIG_VERSION),
+        version in (*LATER_FIELDS, CONFIG_VERSION),
         f"config version {version} is not the {CONFIG_VERSION} of this agent57: "
         f"install the agent57 that wrote it",
     )
-    optional = LATER_FIELDS if version == 1 else ()
+    assert isinstance(version, int)
+    optional = tuple(name for v, names in LATER_FIELDS.items() if v >= version for name in names)
     return _build(Config, {k: v for k, v in values.items() if k != "version"}, "", optional)
 
 

@@ -8,6 +8,7 @@ from torch import Tensor, nn
 
 from agent57.config import NetworkConfig
 from agent57.nets.embedding import Embedding
+from agent57.nets.initial import draw_scaled
 from agent57.nets.rnd import Rnd
 from agent57.nets.torso import Kind, Trunk, num_planes, prepare
 from agent57.nets.value import ValueNet, ValueNets
@@ -44,7 +45,8 @@ class Networks(nn.Module):
 
         def make_value(num_inputs: int) -> ValueNet:
             sizes = (config.features, config.state, config.head)
-            return ValueNet(make_trunk(), num_inputs, num_actions, *sizes, config.core)
+            memory = (config.core, config.forget_bias)
+            return ValueNet(make_trunk(), num_inputs, num_actions, *sizes, *memory)
 
         self.num_values = 2 if config.values == "separate" else 1
         reward_epsilon = squash_epsilon if config.reward_input == "squash" else None
@@ -55,6 +57,8 @@ class Networks(nn.Module):
             else None
         )
         self.rnd = Rnd(make_trunk, config.rnd) if is_curious else None
+        if config.initial_weights == "scaled":
+            draw_scaled(self)
         self.td_squares: Tensor  # what `ops.td_scale.follow` keeps of the errors of each arm
         self.register_buffer("td_squares", torch.zeros(self.num_values + 1, num_arms))
         for module in self.modules():

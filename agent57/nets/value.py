@@ -30,6 +30,7 @@ class ValueNet(nn.Module):
         state: int,
         head: int,
         core: Literal["lstm", "none"],
+        forget_bias: float,
     ) -> None:
         super().__init__()
         self.trunk = trunk
@@ -41,7 +42,7 @@ class ValueNet(nn.Module):
         )
         if isinstance(self.core, nn.LSTM):
             _, _, bias, _ = self.core.all_weights[0]
-            nn.init.ones_(bias[state : 2 * state])  # open forget gates: a new network remembers
+            nn.init.constant_(bias[state : 2 * state], forget_bias)  # a new network remembers
         self.advantage = nn.Sequential(
             nn.Linear(state, head), nn.ReLU(inplace=True), nn.Linear(head, num_actions)
         )

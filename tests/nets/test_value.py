@@ -55,6 +55,13 @@ def test_a_new_network_remembers() -> None:
         )
 
 
+def test_how_much_a_new_network_remembers_is_a_setting() -> None:
+    # sigmoid(2) = 0.881; the bias of the hidden part is drawn around 0.
+    for net in make_nets(replace(CONFIG, state=512, forget_bias=2.0)).nets:
+        gates = (net.core.bias_ih_l0 + net.core.bias_hh_l0).view(4, 512)
+        assert torch.sigmoid(gates[1]).mean().item() == pytest.approx(0.881, abs=0.01)
+
+
 @pytest.mark.parametrize("core", ["lstm", "none"])
 def test_unrolling_is_stepping_with_carried_state_by_definition(
     core: Literal["lstm", "none"],
