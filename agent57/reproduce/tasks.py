@@ -21,7 +21,7 @@ from agent57.reproduce.experiment import Budget, Contestant, Criterion, Experime
 
 # NGU's kernel epsilon for small grids keeps the episodic novelty between 1 and 3. The errors of the
 # untrained RND predictor are forgotten, or alpha would stay at 1 for the whole of a short run.
-NOVELTY = ("--curiosity.kernel-epsilon", "0.01", "--curiosity.error-horizon", "1000")
+NOVELTY = ("--curiosity.kernel-epsilon", "0.01", "--curiosity.error-horizon", "600")
 
 # Of the paper's eight betas five are near the largest; here some suit any size of reward.
 SETTINGS = {
@@ -41,13 +41,15 @@ SETTINGS = {
         "--family.max-gamma", "0.98",  # beyond that a wasted step costs less than the noise
         "--family.middle-gamma", "0.97",
         "--family.min-gamma", "0.95",
+        "--network.initial-weights", "scaled",  # or a cue in one cell is not remembered
+        "--network.forget-bias", "2",
         "--network.grid-channels", "8", "16", "32",
         "--network.features", "128",
         "--network.state", "128",
         "--network.head", "128",
         "--sequence.trace", "40",
         "--sequence.period", "20",
-        "--replay.capacity", "200000",
+        "--replay.capacity", "1000000",  # rewards that are met once in 100,000 steps are kept
         "--replay.min-windows", "200",
         "--learner.batch", "16",
         "--learner.learning-rate", "3e-4",
