@@ -11,7 +11,8 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 CONFIG_VERSION = 3
-# What a file of an earlier version may lack: its run was trained with what is now the default.
+# What a file of an earlier version may lack: its run was trained with what is now the default, but
+# that forget gates began at 0 for a while.
 LATER_FIELDS = {
     2: ("curiosity.error_horizon", "network.initial_weights", "network.forget_bias"),
     1: ("cluster", "run.runtime", "learner.td_scale"),
@@ -143,7 +144,9 @@ class CuriosityConfig:
     memory: int = 30_000  # embeddings kept per episode, table
     max_modulation: float = 5.0  # L, table
     warmup_steps: int = 1000  # agent steps of a lane before its alpha may differ from 1; spec 25
-    error_horizon: int = 0  # agent steps of a lane that RND errors are compared with; 0: all
+    error_horizon: int = (
+        0  # agent steps of a lane that RND errors are compared with; 0: all; spec 25
+    )
 
     def __post_init__(self) -> None:
         require_positive(
@@ -161,14 +164,14 @@ class CuriosityConfig:
         )
         require(
             self.error_horizon == 0 or self.error_horizon > max(1, self.warmup_steps),
-            f"curiosity.error_horizon must be 0 or more than curiosity.warmup_steps "
-            f"({self.warmup_steps}), got {self.error_horizon}",
+            f"curiosity.error_horizon must be 0, or at least 2 and more than "
+            f"curiosity.warmup_steps ({self.warmup_steps}), got {self.error_horizon}",
         )
 
 
 @dataclass(frozen=True, kw_only=True)
 class NetworkConfig:
-    """Sizes of the networks (spec 44: the paper's figures are not in its source)."""
+    """Sizes and beginnings of the networks (spec 44: the paper's figures are not in its source)."""
 
     values: Literal["separate", "joint"] = "separate"  # Q^e and Q^i, or one Q of r^e + beta_j r^i
     core: Literal["lstm", "none"] = "lstm"
@@ -181,8 +184,8 @@ class NetworkConfig:
     inverse_head: int = 128  # hidden units of the inverse-dynamics classifier, NGU
     rnd: int = 128  # outputs of the random and of the trained RND network, NGU
     reward_input: Literal["raw", "squash"] = "raw"  # how the previous rewards enter the network
-    initial_weights: Literal["pytorch", "scaled"] = "pytorch"  # "scaled" keep the size of signals
-    forget_bias: float = 1.0  # of the LSTM's gates: what a new network remembers per step
+    initial_weights: Literal["pytorch", "scaled"] = "pytorch"  # of the value networks; spec 44
+    forget_bias: float = 1.0  # a new LSTM keeps about sigmoid of it from step to step; spec 44
 
     def __post_init__(self) -> None:
         require_positive(
@@ -194,6 +197,10 @@ class NetworkConfig:
                 all(size > 0 for size in sizes),
                 f"network.{name} must be positive sizes, got {sizes}",
             )
+        require(
+            math.isfinite(self.forget_bias),
+            f"network.forget_bias must be finite, got {self.forget_bias}",
+        )
         require(len(self.channels) == 3, f"network.channels must be three, got {self.channels}")
 
 
@@ -449,14 +456,15 @@ def to_dict(config: Config) -> dict[str, Any]:
 
 def from_dict(values: dict[str, Any]) -> Config:
     """The configuration `to_dict` wrote; an unknown field or version is an error."""
-    version = values.get("version")
+    version: Any = values.get("version")
     require(
-        version in (*LATER_FIELDS, CONFIG_VERSION),
+        isinstance(version, int) and version in (*LATER_FIELDS, CONFIG_VERSION),
         f"config version {version} is not the {CONFIG_VERSION} of this agent57: "
         f"install the agent57 that wrote it",
     )
-    assert isinstance(version, int)
-    optional = tuple(name for v, names in LATER_FIELDS.items() if v >= version for name in names)
+    optional = tuple(
+        name for later, names in LATER_FIELDS.items() if later >= version for name in names
+    )
     return _build(Config, {k: v for k, v in values.items() if k != "version"}, "", optional)
 
 

@@ -52,8 +52,11 @@ WRONG = [
     (
         "curiosity",
         {"error_horizon": 500, "warmup_steps": 500},
-        "curiosity.error_horizon must be 0 or more than curiosity.warmup_steps (500), got 500",
+        "at least 2 and more than curiosity.warmup_steps (500), got 500",
     ),
+    ("curiosity", {"error_horizon": 1, "warmup_steps": 0}, "curiosity.error_horizon must be 0, or"),
+    ("curiosity", {"error_horizon": -5}, "curiosity.error_horizon must be 0, or"),
+    ("network", {"forget_bias": float("nan")}, "network.forget_bias must be finite, got nan"),
     ("network", {"state": 0}, "network.state must be positive, got 0"),
     ("network", {"channels": (32, 64)}, "network.channels must be three"),
     ("network", {"channels": (32, 0, 64)}, "network.channels must be positive sizes"),
@@ -158,7 +161,7 @@ def test_fields_that_are_unknown_or_missing_are_errors() -> None:
         from_dict({**to_dict(Config()), "env": 3})
 
 
-@pytest.mark.parametrize("version", [0, 4, None, "1"])
+@pytest.mark.parametrize("version", [0, 4, None, "1", 2.0])
 def test_another_version_is_an_error_that_says_what_to_do(version: object) -> None:
     with pytest.raises(ConfigError, match="install the agent57 that wrote it"):
         from_dict({**to_dict(Config()), "version": version})

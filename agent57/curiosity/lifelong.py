@@ -17,7 +17,8 @@ class RunningMoments:
     one takes the place of an average old one.
     """
 
-    def __init__(self, num_lanes: int, horizon: int = 0) -> None:
+    def __init__(self, num_lanes: int, horizon: int) -> None:
+        """`horizon`: 0 for none."""
         self._max_kept = horizon - 1 if horizon else np.iinfo(np.int64).max
         self.count = np.zeros(num_lanes, np.int64)
         self.mean = np.zeros(num_lanes)
@@ -63,7 +64,7 @@ class Modulator:
     """alpha = 1 + (err - mean) / deviation, clipped to [1, L]  (NGU, section 2)."""
 
     def __init__(
-        self, num_lanes: int, max_modulation: float, warmup_steps: int, horizon: int = 0
+        self, num_lanes: int, max_modulation: float, warmup_steps: int, horizon: int
     ) -> None:
         self._max = max_modulation
         self._warmup = warmup_steps

@@ -1,30 +1,34 @@
-"""The weights that networks begin with.
+"""The weights that value networks begin with.
 
 PyTorch's own shrink what passes: each layer with a ReLU leaves a sixth of a signal's mean square.
-Of one cell of a grid, or of a few pixels, little then arrives for the LSTM to remember and for RND
-to tell apart. "scaled" weights keep the size of signals (He et al., 2015).
+Of one cell of a grid little then arrives for the LSTM to remember. "scaled" weights keep the size
+of signals (He et al., 2015), but for the outputs: values begin near 0, or the noise of Q^e would
+hide beta Q^i until there are rewards to learn from.
 """
 
+import itertools
 import math
 
 from torch import Tensor, nn
 
+OUTPUT_VARIANCE = 1e-4  # times 1 / fan-in; not 0, or the greedy action would be the first one
+
 
 def draw_scaled(network: nn.Module) -> None:
-    """Variance 2 / fan-in before a ReLU and 1 / fan-in elsewhere, cut at two deviations; biases 0.
+    """Variance 2 / fan-in before a ReLU, 1 / fan-in in LSTMs, little elsewhere; biases 0.
 
-    Biases of LSTMs stay as they are.
+    Normal, cut at two deviations. Biases of LSTMs stay as they are.
     """
     before_relu = {
         layer
         for chain in network.modules()
         if isinstance(chain, nn.Sequential)
-        for layer, following in zip(chain, list(chain)[1:], strict=False)
+        for layer, following in itertools.pairwise(chain)
         if isinstance(following, nn.ReLU)
     }
     for layer in network.modules():
         if isinstance(layer, nn.Conv2d | nn.Linear):
-            variance = 2 if layer in before_relu else 1
+            variance = 2 if layer in before_relu else OUTPUT_VARIANCE
             _draw(layer.weight, variance / layer.weight[0].numel())
             assert layer.bias is not None
             nn.init.zeros_(layer.bias)

@@ -45,20 +45,21 @@ class Networks(nn.Module):
 
         def make_value(num_inputs: int) -> ValueNet:
             sizes = (config.features, config.state, config.head)
-            memory = (config.core, config.forget_bias)
-            return ValueNet(make_trunk(), num_inputs, num_actions, *sizes, *memory)
+            return ValueNet(
+                make_trunk(), num_inputs, num_actions, *sizes, config.core, config.forget_bias
+            )
 
         self.num_values = 2 if config.values == "separate" else 1
         reward_epsilon = squash_epsilon if config.reward_input == "squash" else None
         self.value = ValueNets(make_value, self.num_values, num_actions, num_arms, reward_epsilon)
+        if config.initial_weights == "scaled":
+            draw_scaled(self.value)
         self.embedding = (
             Embedding(make_trunk(), config.embedding, config.inverse_head, num_actions)
             if is_curious
             else None
         )
         self.rnd = Rnd(make_trunk, config.rnd) if is_curious else None
-        if config.initial_weights == "scaled":
-            draw_scaled(self)
         self.td_squares: Tensor  # what `ops.td_scale.follow` keeps of the errors of each arm
         self.register_buffer("td_squares", torch.zeros(self.num_values + 1, num_arms))
         for module in self.modules():

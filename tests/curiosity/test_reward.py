@@ -63,6 +63,18 @@ def test_the_reward_is_novelty_times_modulation_by_definition() -> None:
         np.testing.assert_allclose(setting.curiosity.last["modulation"], alpha, rtol=1e-4)
 
 
+def test_the_horizon_of_errors_reaches_the_modulator() -> None:
+    config = CuriosityConfig(memory=50, warmup_steps=0, error_horizon=2)
+    always, lately = Setting(), Setting(config=config)
+    state = torch.randn(E, 5)
+    for each in (always, lately):
+        each.curiosity.begin(ALL, state)
+        for _ in range(5):
+            each.curiosity.reward(state)
+    assert (always.curiosity.modulator.moments.count == 5).all()
+    assert (lately.curiosity.modulator.moments.count == 2).all()
+
+
 def test_an_episode_keeps_the_embedding_it_began_with() -> None:
     setting, frozen = Setting(), Setting()
     states = torch.randn(6, E, 5)

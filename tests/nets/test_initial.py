@@ -1,4 +1,7 @@
-"""Initial weights: their spread by hand, the size of signals by law, and who draws them."""
+"""Initial weights: their spread by hand, the size of signals by law, and who begins with them."""
+
+from dataclasses import replace
+from typing import Literal
 
 import pytest
 import torch
@@ -7,6 +10,7 @@ from torch import nn
 from agent57.config import NetworkConfig
 from agent57.nets.initial import draw_scaled
 from agent57.nets.networks import Networks
+from agent57.nets.torso import Kind
 
 
 @pytest.fixture(autouse=True)
@@ -16,15 +20,15 @@ def _seed() -> None:
 
 def test_variances_by_hand() -> None:
     before_relu = nn.Conv2d(8, 200, 3)  # 8 * 9 = 72 inputs: variance 2 / 72
-    output = nn.Linear(300, 400)  # variance 1 / 300
+    output = nn.Linear(300, 400)  # variance 1e-4 / 300
     core = nn.LSTM(60, 40)  # 60 + 40 inputs: variance 1 / 100
     draw_scaled(nn.ModuleList([nn.Sequential(before_relu, nn.ReLU(), output), core]))
     assert before_relu.weight.var().item() == pytest.approx(2 / 72, rel=0.05)
-    assert output.weight.var().item() == pytest.approx(1 / 300, rel=0.05)
+    assert output.weight.var().item() == pytest.approx(1e-4 / 300, rel=0.05)
     for weight in (core.weight_ih_l0, core.weight_hh_l0):
         assert weight.var().item() == pytest.approx(1 / 100, rel=0.05)
     # Cut at two deviations of the normal whose cut variance this is: 2 / 0.8796.
-    assert output.weight.abs().max().item() == pytest.approx(2 / 0.8796 * 300**-0.5, rel=0.01)
+    assert output.weight.abs().max().item() == pytest.approx(0.02 / 0.8796 * 300**-0.5, rel=0.01)
 
 
 def test_biases_are_zero_but_those_of_the_lstm_stay() -> None:
@@ -50,12 +54,27 @@ def test_signals_keep_their_size_through_any_number_of_layers_by_law() -> None:
     assert kept() == pytest.approx(1, abs=0.2)
 
 
-@pytest.mark.parametrize("kind", ["grid", "vector"])
-def test_every_network_of_an_agent_begins_so_if_asked(kind: str) -> None:
-    shape = (2, 7, 7) if kind == "grid" else (5,)
-    for initial, is_zero in (("pytorch", False), ("scaled", True)):
-        config = NetworkConfig(initial_weights=initial, features=9, state=7, head=8)
-        networks = Networks(config, kind, shape, 3, 4, 2, True, 1e-3)
-        layers = [m for m in networks.modules() if isinstance(m, nn.Conv2d | nn.Linear)]
-        assert len(layers) > 10
-        assert all((not layer.bias.any()) == is_zero for layer in layers)
+@pytest.mark.parametrize("kind", ["pixels", "grid", "vector"])
+@pytest.mark.parametrize("core", ["lstm", "none"])
+def test_values_begin_near_zero_if_asked_and_novelty_networks_as_ever(
+    kind: Kind, core: Literal["lstm", "none"]
+) -> None:
+    shape = {"pixels": (1, 84, 84), "grid": (2, 7, 7), "vector": (5,)}[kind]
+    sizes = NetworkConfig(features=64, state=64, head=64, core=core)
+    largest: dict[str, float] = {}
+    for initial in ("pytorch", "scaled"):
+        torch.manual_seed(0)
+        networks = Networks(
+            replace(sizes, initial_weights=initial), kind, shape, 3, 4, 2, True, 1e-3
+        )
+        net = networks.value.nets[0]
+        prepared = networks.prepare(torch.randint(4, (1, 9, *shape), dtype=torch.uint8))
+        value, _ = net(prepared, torch.zeros(1, 9, 4 + 2 + 2), torch.zeros(2, 9, 64))
+        largest[initial] = value.abs().max().item()
+        layers = [m for m in net.modules() if isinstance(m, nn.Conv2d | nn.Linear)]
+        assert all((not layer.bias.any()) == (initial == "scaled") for layer in layers)
+        assert networks.rnd is not None
+        assert networks.embedding is not None
+        assert networks.rnd.target[-1].bias.any()
+        assert networks.embedding.project.bias.any()
+    assert 0 < largest["scaled"] < 0.05 < largest["pytorch"]

@@ -73,6 +73,9 @@ TEXT: list[tuple[str, Any, str]] = [
     ("samples per insert (spec 35)", 1.54, "replay.samples_per_insert"),
     ("no burn-in (spec 18)", 0, "sequence.burn_in"),
     ("previous rewards enter raw (spec 39)", "raw", "network.reward_input"),
+    ("all RND errors are compared (spec 25)", 0, "curiosity.error_horizon"),
+    ("initial weights of the library (spec 44)", "pytorch", "network.initial_weights"),
+    ("open forget gates (spec 44)", 1.0, "network.forget_bias"),
 ]
 
 
