@@ -77,4 +77,4 @@ def test_values_begin_near_zero_if_asked_and_novelty_networks_as_ever(
         assert networks.embedding is not None
         assert networks.rnd.target[-1].bias.any()
         assert networks.embedding.project.bias.any()
-    assert 0 < largest["scaled"] < 0.05 < largest["pytorch"]
+    assert 0 < largest["scaled"] < min(0.1, largest["pytorch"])
