@@ -24,8 +24,8 @@ from agent57.reproduce.experiment import Budget, Contestant, Criterion, Experime
 SETTINGS = {
     "pixels": (
         "--scale", "laptop",
-        "--curiosity.kernel-epsilon", "0.01",
         "--family.betas", "0", "0.0001", "0.0003", "0.001", "0.003", "0.01", "0.03", "0.1",
+        "--curiosity.kernel-epsilon", "0.01",
         "--family.max-gamma", "0.997",
         "--family.middle-gamma", "0.99",
         "--family.min-gamma", "0.98",
