@@ -8,7 +8,7 @@ beta grows; with separate networks it does not.
 The paper trains for 150 million frames and does not say with which observation, network or betas.
 From NGU's table for its own grid task, the Disco Maze, come 3x3 convolutions, a memory of 5,000,
 kernel epsilon 0.01 and no evaluation noise. The rest is ours (NGU's values in brackets), so that
-0.8 to 1.2 million frames on two cores do: gamma 0.95 (0.997 and 0.99) and a target period of 25
+0.6 to 1.2 million frames on two cores do: gamma 0.95 (0.997 and 0.99) and a target period of 25
 updates (100), for larger gaps between actions and faster learning; a third convolution (two);
 traces of 10 steps (50), small networks and many lanes. Lambda 0.95 (0.97) and the value transform h
 (identity) are Agent57's. There are two arms (32), because the figure compares two policies, and
@@ -74,7 +74,7 @@ def experiment() -> Experiment:
             for agent in AGENTS
         },
         budgets={  # full, with --runs of minutes, adds frames and seeds to it
-            "minutes": Budget(frames=800_000, num_seeds=1, num_episodes=500),
+            "minutes": Budget(frames=560_000, num_seeds=1, num_episodes=500),
             "full": Budget(frames=1_200_000, num_seeds=3, num_episodes=1000),
         },
         criteria=(
