@@ -39,15 +39,13 @@ SETTINGS = {
         "--family.max-gamma", "0.98",  # beyond that a wasted step costs less than the noise
         "--family.middle-gamma", "0.97",
         "--family.min-gamma", "0.95",
-        "--network.initial-weights", "scaled",  # with the forget bias, to remember a cue
-        "--network.forget-bias", "2",
         "--network.grid-channels", "8", "16", "32",
         "--network.features", "128",
         "--network.state", "128",
         "--network.head", "128",
         "--sequence.trace", "40",
         "--sequence.period", "20",
-        "--replay.capacity", "1000000",  # rewards that are met once in 100,000 steps are kept
+        "--replay.capacity", "200000",
         "--replay.min-windows", "200",
         "--learner.batch", "16",
         "--learner.learning-rate", "3e-4",
