@@ -11,8 +11,8 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 CONFIG_VERSION = 3
-# What a file of an earlier version may lack: its run was trained with what is now the default, but
-# that forget gates began at 0 for a while.
+# What a file of an earlier version may lack: its run was trained with what is now the default,
+# except that forget gates began at 0 for a while.
 LATER_FIELDS = {
     2: ("curiosity.error_horizon", "network.initial_weights", "network.forget_bias"),
     1: ("cluster", "run.runtime", "learner.td_scale"),
@@ -144,9 +144,7 @@ class CuriosityConfig:
     memory: int = 30_000  # embeddings kept per episode, table
     max_modulation: float = 5.0  # L, table
     warmup_steps: int = 1000  # agent steps of a lane before its alpha may differ from 1; spec 25
-    error_horizon: int = (
-        0  # agent steps of a lane that RND errors are compared with; 0: all; spec 25
-    )
+    error_horizon: int = 0  # latest steps of a lane that RND errors are compared with; 0: all
 
     def __post_init__(self) -> None:
         require_positive(

@@ -41,7 +41,7 @@ SETTINGS = (
     "--replay.capacity", "200000",
     "--replay.min-windows", "500",
     "--replay.samples-per-insert", "6",
-    "--learner.batch", "64",  # of which six are the exploitative arm's at beta 1
+    "--learner.batch", "64",  # of which five are the exploitative arm's at beta 1
     "--learner.learning-rate", "5e-4",
     "--learner.adam-epsilon", "1e-6",
     "--learner.target-period", "25",
