@@ -24,7 +24,7 @@ from agent57.nets.networks import Networks
 from agent57.ops.family import betas, gammas
 from agent57.ops.policy import mix_values
 from agent57.ops.priority import importance_weights, sequence_priority, trained_rows
-from agent57.ops.td import mixed_td_error, td_errors, value_weights
+from agent57.ops.td import mixed_td_error, td_errors, trace_coefficients, value_weights
 from agent57.ops.td_scale import follow, summed_squares, td_scale
 from agent57.player import Weights
 from agent57.types import Batch
@@ -251,7 +251,7 @@ class Learner:
     def _diagnostics(
         self, batch: Batch, online: Tensor, target: Tensor, td: Tensor, trained: Tensor
     ) -> Sums:
-        """Over the trained rows: size of the TD errors and lead of the best action, per arm.
+        """Over the trained rows: size of the TD errors, lead of the best action, traces, per arm.
 
         Beside them each arm's share of the windows, and how far the target networks are behind.
         """
@@ -267,7 +267,12 @@ class Learner:
         size = (td.abs() * trained).sum(1) @ one_hot  # [V, J]
         windows, rows = one_hot.sum(0), trained.sum(0).float() @ one_hot  # [J]
         names = list(self._trained)[: len(td)]
+        traces: Sums = {}
+        if config.learner.loss != "n_step":
+            trace = trace_coefficients(mixture, batch.action, batch.action_prob, config.learner)
+            traces["trace"] = ((trace * trained).sum(0) @ one_hot, rows)
         return {
+            **traces,
             **{f"td/{name}": (total, rows) for name, total in zip(names, size, strict=True)},
             **{
                 f"target_difference/{name}": (total, rows.sum())

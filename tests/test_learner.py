@@ -12,6 +12,8 @@ from agent57.config import Config, ConfigError
 from agent57.envs.spec import EnvSpec
 from agent57.learner import Learner, NonFiniteUpdate
 from agent57.ops.family import betas, gammas
+from agent57.ops.policy import epsilon_greedy
+from agent57.ops.retrace import retrace_traces
 from agent57.ops.td import td_errors
 from agent57.ops.td_scale import RATE
 from agent57.presets import PRESETS, make_config
@@ -573,7 +575,10 @@ def test_errors_and_leads_per_arm_by_definition() -> None:
     )
     metrics = learner.update(batch).metrics
 
-    mixture = (online[0] + beta[:, None] * online[1]).sort(descending=True).values
+    unsorted = online[0] + beta[:, None] * online[1]
+    policy = epsilon_greedy(unsorted[:-1], CONFIG.learner.target_epsilon)
+    traces = retrace_traces(policy, batch.action, batch.action_prob, CONFIG.learner.trace_decay)
+    mixture = unsorted.sort(descending=True).values
     for arm, windows in {0: [0], 2: [1, 2], 3: [3]}.items():
         places = [(row, b) for b in windows for row in range(LENGTHS[b])]
         sizes = torch.stack([td[:, row, b].abs() for row, b in places]).mean(0)
@@ -581,6 +586,8 @@ def test_errors_and_leads_per_arm_by_definition() -> None:
         assert metrics[f"td/intrinsic/{arm}"] == pytest.approx(sizes[1].item(), rel=1e-4)
         leads = torch.stack([mixture[row, b, 0] - mixture[row, b, 1] for row, b in places])
         assert metrics[f"action_gap/{arm}"] == pytest.approx(leads.mean().item(), rel=1e-4)
+        trace = torch.stack([traces[row, b] for row, b in places]).mean().item()
+        assert metrics[f"trace/{arm}"] == pytest.approx(trace, rel=1e-4)
     shares = [metrics[f"batch_share/{arm}"] for arm in range(4)]
     assert shares == [0.25, 0.0, 0.5, 0.25]
     difference = (online - behind).abs()
@@ -606,6 +613,12 @@ def test_a_joint_network_has_one_error_per_arm_and_burn_in_rows_do_not_count() -
         assert metrics[0][name] == metrics[1][name]
     assert metrics[0]["td/joint/0"] > 0
     assert not [name for name in metrics[0] if name.startswith("td/extrinsic")]
+
+
+def test_n_step_returns_have_no_traces() -> None:
+    config = replace(CONFIG, learner=replace(CONFIG.learner, loss="n_step"))
+    metrics = make_learner(config).update(random_batch(config)).metrics
+    assert not [name for name in metrics if name.startswith("trace/")]
 
 
 def test_a_single_action_leads_by_nothing() -> None:

@@ -226,6 +226,7 @@ def arm_maps(run: RunHistory) -> list[Chart]:
         ("td/intrinsic", "Intrinsic TD error per arm", "mean |delta|", replayed),
         ("td/joint", "TD error per arm", "mean |delta|", replayed),
         ("action_gap", "Lead of the best action per arm", "Q", replayed),
+        ("trace", "Trace coefficient per arm", "mean c", replayed),
     ):
         values = [[row.get(f"{name}/{j}") for row in rows] for j in arms]
         if any(value is not None for line in values for value in line):
