@@ -29,7 +29,14 @@ SETTINGS = {
         "--family.max-gamma", "0.997",
         "--family.middle-gamma", "0.99",
         "--family.min-gamma", "0.98",
+        "--network.channels", "16", "16", "16",
+        "--network.features", "128",
+        "--network.state", "128",
+        "--network.head", "128",
         "--network.reward-input", "squash",
+        "--learner.loss", "watkins",  # Retrace's traces are cut where actions are equal
+        "--learner.trace-tolerance", "0.2",
+        "--replay.samples-per-insert", "8",
     ),
     "grid": (
         "--scale", "laptop",
