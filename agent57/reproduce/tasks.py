@@ -34,8 +34,7 @@ SETTINGS = {
         "--network.state", "128",
         "--network.head", "128",
         "--network.reward-input", "squash",
-        "--learner.loss", "watkins",  # Retrace's traces are cut where actions are equal
-        "--learner.trace-tolerance", "0.2",
+        "--learner.learning-rate", "1e-3",
         "--replay.samples-per-insert", "8",
     ),
     "grid": (
