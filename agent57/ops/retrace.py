@@ -38,7 +38,7 @@ def retrace_traces(
     action_prob: Float[Tensor, "*rows"],
     trace_decay: float,
 ) -> Float[Tensor, "*rows"]:
-    """c = lambda min(1, pi(a) / mu(a)): how much of a step's error the steps before it learn."""
+    """How much of each error the steps before it learn: c = lambda min(1, pi(a) / mu(a))."""
     return trace_decay * (played_values(action, policy) / action_prob).clamp(max=1.0)
 
 
