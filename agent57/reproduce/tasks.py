@@ -121,7 +121,7 @@ KEY_CORRIDOR = Experiment(
     contestants={"agent57": Contestant(agent="agent57"), "r2d2": R2D2},
     budgets={
         "minutes": Budget(frames=2_000_000, num_seeds=1, num_episodes=100),
-        "full": Budget(frames=5_000_000, num_seeds=3, num_episodes=200),
+        "full": Budget(frames=4_000_000, num_seeds=3, num_episodes=200),
     },
     criteria=(
         Criterion(text="agent57: mean return", measure=final_score("agent57"), target=0.8),
