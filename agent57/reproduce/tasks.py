@@ -35,6 +35,7 @@ SETTINGS = {
         "--network.head", "128",
         "--network.reward-input", "squash",
         "--learner.learning-rate", "1e-3",
+        "--learner.target-period", "50",  # where traces are cut, values travel a step per copy
         "--replay.samples-per-insert", "8",
     ),
     "grid": (
