@@ -34,9 +34,11 @@ SETTINGS = {
         "--network.state", "128",
         "--network.head", "128",
         "--network.reward-input", "squash",
-        "--learner.learning-rate", "1e-3",
-        "--learner.target-period", "50",  # where traces are cut, values travel a step per copy
         "--replay.samples-per-insert", "8",
+        "--learner.learning-rate", "3e-4",
+        "--learner.target-period", "100",
+        "--learner.loss", "watkins",  # 18 actions of which three differ: Retrace cuts every trace
+        "--learner.trace-tolerance", "0.2",
     ),
     "grid": (
         "--scale", "laptop",
@@ -122,7 +124,7 @@ KEY_CORRIDOR = Experiment(
     contestants={"agent57": Contestant(agent="agent57"), "r2d2": R2D2},
     budgets={
         "minutes": Budget(frames=2_000_000, num_seeds=1, num_episodes=100),
-        "full": Budget(frames=4_000_000, num_seeds=3, num_episodes=200),
+        "full": Budget(frames=5_000_000, num_seeds=3, num_episodes=200),
     },
     criteria=(
         Criterion(text="agent57: mean return", measure=final_score("agent57"), target=0.8),
