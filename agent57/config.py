@@ -10,11 +10,10 @@ import math
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-CONFIG_VERSION = 4
+CONFIG_VERSION = 3
 # What a file of an earlier version may lack: its run was trained with what is now the default,
 # except that forget gates began at 0 for a while.
 LATER_FIELDS = {
-    3: ("learner.trace_tolerance",),
     2: ("curiosity.error_horizon", "network.initial_weights", "network.forget_bias"),
     1: ("cluster", "run.runtime", "learner.td_scale"),
 }
@@ -257,12 +256,11 @@ class ReplayConfig:
 class LearnerConfig:
     """One update of the value networks, of inverse dynamics and of RND."""
 
-    loss: Literal["retrace", "watkins", "n_step"] = "retrace"  # watkins: MEME's, with a tolerance
+    loss: Literal["retrace", "n_step"] = "retrace"
     mixture: Literal["identity", "h"] = "identity"  # how Q^e and beta_j Q^i are added
     transform: Literal["h", "identity"] = "h"  # the space values are learned in
     squash_epsilon: float = 1e-3  # epsilon of h, table
-    trace_decay: float = 0.95  # lambda of Retrace, table
-    trace_tolerance: float = 0.01  # kappa of Watkins' traces: how much worse, of |Q|, is as good
+    trace_decay: float = 0.95  # Retrace lambda, table
     target_epsilon: float = 0.01  # of the epsilon-greedy target policy, table
     n_step: int = 5  # of the n-step double-Q loss, R2D2
     batch: int = 64  # windows per update, table
@@ -294,9 +292,7 @@ class LearnerConfig:
             "learner.mixture h mixes values that were learned in the space of h: "
             "set learner.transform to h, or learner.mixture to identity",
         )
-        for name in ("inverse_l2", "trace_tolerance"):
-            value = getattr(self, name)
-            require(value >= 0, f"learner.{name} must not be negative: {value}")
+        require(self.inverse_l2 >= 0, f"learner.inverse_l2 must not be negative: {self.inverse_l2}")
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -22,9 +22,10 @@ from agent57.config import Config, require
 from agent57.data_parallel import LearnerGroup
 from agent57.nets.networks import Networks
 from agent57.ops.family import betas, gammas
-from agent57.ops.policy import mix_values
+from agent57.ops.policy import epsilon_greedy, mix_values
 from agent57.ops.priority import importance_weights, sequence_priority, trained_rows
-from agent57.ops.td import mixed_td_error, td_errors, trace_coefficients, value_weights
+from agent57.ops.retrace import retrace_traces
+from agent57.ops.td import mixed_td_error, td_errors, value_weights
 from agent57.ops.td_scale import follow, summed_squares, td_scale
 from agent57.player import Weights
 from agent57.types import Batch
@@ -268,8 +269,11 @@ class Learner:
         windows, rows = one_hot.sum(0), trained.sum(0).float() @ one_hot  # [J]
         names = list(self._trained)[: len(td)]
         traces: Sums = {}
-        if config.learner.loss != "n_step":
-            trace = trace_coefficients(mixture, batch.action, batch.action_prob, config.learner)
+        if config.learner.loss == "retrace":
+            policy = epsilon_greedy(mixture, config.learner.target_epsilon)
+            trace = retrace_traces(
+                policy, batch.action, batch.action_prob, config.learner.trace_decay
+            )
             traces["trace"] = ((trace * trained).sum(0) @ one_hot, rows)
         return {
             **traces,

@@ -38,45 +38,30 @@ def retrace_traces(
     action_prob: Float[Tensor, "*rows"],
     trace_decay: float,
 ) -> Float[Tensor, "*rows"]:
-    """Retrace's c[t] = lambda min(1, pi(a[t]) / mu(a[t])) (Munos et al., 2016)."""
+    """How much of each error the steps before it learn: c = lambda min(1, pi(a) / mu(a))."""
     return trace_decay * (played_values(action, policy) / action_prob).clamp(max=1.0)
 
 
-def watkins_traces(
-    policy: Float[Tensor, "*rows A"],
-    mixture: Float[Tensor, "*rows A"],
-    action: Int[Tensor, "*rows"],
-    tolerance: float,
-    trace_decay: float,
-) -> Float[Tensor, "*rows"]:
-    """MEME's c[t] = lambda E_pi 1{Q(a[t]) >= Q(a) - kappa |Q(a)|} (Kapturowski et al., 2023).
-
-    The trace goes on through actions that are about as good as the best one. Retrace cuts it there,
-    since which of them is best changes with every update.
-    """
-    rivals = mixture - tolerance * mixture.abs()
-    played = played_values(action, mixture)[..., None]
-    return trace_decay * (policy * (played >= rivals)).sum(-1)
-
-
-def trace_targets(
+def retrace_targets(
     reward: Float[Tensor, "T B"],
     discount: Float[Tensor, "T B"],
     mask: Bool[Tensor, "T B"],
     value: Float[Tensor, "T+1 B A"],
     policy: Float[Tensor, "T+1 B A"],
     action: Int[Tensor, "T B"],
-    trace: Float[Tensor, "T B"],
+    action_prob: Float[Tensor, "T B"],
+    trace_decay: float,
 ) -> Float[Tensor, "T B"]:
-    """Returns in the space of `value`, corrected along traces c (the paper, appendix C).
+    """Retrace(lambda) returns in the space of `value` (Munos et al., 2016; the paper, appendix C).
 
         G[t] = r[t] + d[t] (E_pi q[t+1] + c[t+1] (G[t+1] - q[t+1, a[t+1]]))
 
-    where c is 0 beyond the window and in padding; solved for the corrections G[t] - q[t, a[t]],
-    which stay small where values are large.
+    with the traces c, which are 0 beyond the window and in padding; solved for the corrections
+    G[t] - q[t, a[t]], which stay small where values are large.
     """
     with torch.no_grad():
         played = played_values(action, value[:-1])
+        trace = retrace_traces(policy[:-1], action, action_prob, trace_decay)
         trace = torch.where(mask, trace, 0.0)
         following = torch.cat([trace[1:], torch.zeros_like(trace[:1])])  # c[t+1]
         expected = (policy[1:] * value[1:]).sum(-1)

@@ -13,13 +13,7 @@ from torch import Tensor
 
 from agent57.config import LearnerConfig
 from agent57.ops.policy import epsilon_greedy, mix_values
-from agent57.ops.retrace import (
-    n_step_targets,
-    played_values,
-    retrace_traces,
-    trace_targets,
-    watkins_traces,
-)
+from agent57.ops.retrace import n_step_targets, played_values, retrace_targets
 from agent57.ops.squash import at_least_float32, squash, unsquash
 
 
@@ -44,19 +38,6 @@ def value_weights(
     return torch.ones_like(beta)[None]
 
 
-def trace_coefficients(
-    mixture: Float[Tensor, "*rows A"],
-    action: Int[Tensor, "*rows"],
-    action_prob: Float[Tensor, "*rows"],
-    loss: LearnerConfig,
-) -> Float[Tensor, "*rows"]:
-    """How much of the error at each step the steps before it learn from."""
-    policy = epsilon_greedy(mixture, loss.target_epsilon)
-    if loss.loss == "retrace":
-        return retrace_traces(policy, action, action_prob, loss.trace_decay)
-    return watkins_traces(policy, mixture, action, loss.trace_tolerance, loss.trace_decay)
-
-
 def td_errors(
     online: Float[Tensor, "V rows B A"],
     target: Float[Tensor, "V rows B A"],
@@ -76,9 +57,8 @@ def td_errors(
 
     `online` and `target` are the outputs of the networks, T+1 rows, in the space of h. The returns
     G_v are of the target networks' h^-1(Q_v) and of the network's own reward (the paper, appendix
-    C): Retrace, or Watkins' traces with a tolerance, under the epsilon-greedy policy of the online
-    mixture, or n-step double Q-learning with the online mixture's best action. The gradient flows
-    through `online` alone.
+    C): Retrace under the epsilon-greedy policy of the online mixture, or n-step double Q-learning
+    with the online mixture's best action. The gradient flows through `online` alone.
     """
     online = at_least_float32(online)
     is_squashed = loss.transform == "h"
@@ -88,17 +68,16 @@ def td_errors(
     reward = value_rewards(extrinsic, intrinsic, beta, values)
     discount = gamma * discount
 
-    if loss.loss == "n_step":
-        best = mixture.argmax(-1)
+    if loss.loss == "retrace":
+        policy = epsilon_greedy(mixture, loss.target_epsilon)
         returns = [
-            n_step_targets(r, discount, mask, played_values(best, v), loss.n_step)
+            retrace_targets(r, discount, mask, v, policy, action, action_prob, loss.trace_decay)
             for r, v in zip(reward, value, strict=True)
         ]
     else:
-        policy = epsilon_greedy(mixture, loss.target_epsilon)
-        trace = trace_coefficients(mixture[:-1], action, action_prob, loss)
+        best = mixture.argmax(-1)
         returns = [
-            trace_targets(r, discount, mask, v, policy, action, trace)
+            n_step_targets(r, discount, mask, played_values(best, v), loss.n_step)
             for r, v in zip(reward, value, strict=True)
         ]
 

@@ -34,11 +34,8 @@ SETTINGS = {
         "--network.state", "128",
         "--network.head", "128",
         "--network.reward-input", "squash",
+        "--learner.learning-rate", "1e-3",
         "--replay.samples-per-insert", "8",
-        "--learner.learning-rate", "3e-4",
-        "--learner.target-period", "100",
-        "--learner.loss", "watkins",  # 18 actions of which three differ: Retrace cuts every trace
-        "--learner.trace-tolerance", "0.2",
     ),
     "grid": (
         "--scale", "laptop",

@@ -2,13 +2,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from agent57.ops.retrace import (
-    linear_recurrence,
-    n_step_targets,
-    retrace_traces,
-    trace_targets,
-    watkins_traces,
-)
+from agent57.ops.retrace import linear_recurrence, n_step_targets, retrace_targets
 from agent57.ops.squash import squash, unsquash
 from tests.ops import golden
 
@@ -31,14 +25,6 @@ def random_windows(rows: int = 11, windows: int = 5, actions: int = 4) -> dict[s
         "action": torch.randint(actions, (rows, windows)).masked_fill(~mask, 0),
         "action_prob": (0.05 + 0.9 * torch.rand(rows, windows, **options)).masked_fill(~mask, 1.0),
     }
-
-
-def retrace_targets(
-    *, policy: Tensor, action: Tensor, action_prob: Tensor, trace_decay: float, **windows: Tensor
-) -> Tensor:
-    """Returns along Retrace's own traces."""
-    trace = retrace_traces(policy[:-1], action, action_prob, trace_decay)
-    return trace_targets(policy=policy, action=action, trace=trace, **windows)
 
 
 def retrace_by_definition(windows: dict[str, Tensor], trace_decay: float) -> Tensor:
@@ -118,14 +104,14 @@ def test_retrace_equals_rlax(name: str) -> None:
     case = {key: torch.from_numpy(value) for key, value in golden.load(name).items()}
     is_squashed = name == "transformed_retrace"
     targets = retrace_targets(
-        reward=case["reward"],
-        discount=case["discount"],
-        mask=torch.ones_like(case["reward"], dtype=torch.bool),
-        value=unsquash(case["target"], 1e-3) if is_squashed else case["target"],
-        policy=case["policy"],
-        action=case["action"],
-        action_prob=case["action_prob"],
-        trace_decay=float(case["lambda"]),
+        case["reward"],
+        case["discount"],
+        torch.ones_like(case["reward"], dtype=torch.bool),
+        unsquash(case["target"], 1e-3) if is_squashed else case["target"],
+        case["policy"],
+        case["action"],
+        case["action_prob"],
+        float(case["lambda"]),
     )
     played = case["online"][:-1].gather(-1, case["action"][..., None])[..., 0]
     td_error = (squash(targets, 1e-3) if is_squashed else targets) - played
@@ -288,53 +274,3 @@ def test_n_step_by_definition(n: int) -> None:
     names = ("reward", "discount", "mask")
     targets = n_step_targets(*(windows[name] for name in names), bootstrap, n)
     torch.testing.assert_close(targets, n_step_by_definition(windows, bootstrap, n))
-
-
-def test_tolerant_traces_by_hand() -> None:
-    mixture = torch.tensor([[2.0, 1.9, 1.0], [-2.0, -2.05, -4.0]])
-    policy = torch.tensor([[0.8, 0.1, 0.1], [0.8, 0.1, 0.1]])
-    # Rivals count as 0.95 and 1.05 times their value: 1.9, 1.805, 0.95 and -2.1, -2.1525, -4.2.
-    for action, expected in ((0, [1.0, 1.0]), (1, [1.0, 1.0]), (2, [0.1, 0.1])):
-        trace = watkins_traces(policy, mixture, torch.tensor([action, action]), 0.05, 0.5)
-        torch.testing.assert_close(trace, 0.5 * torch.tensor(expected))
-    without = watkins_traces(policy, mixture, torch.tensor([1, 1]), 0.0, 0.5)
-    torch.testing.assert_close(without, 0.5 * torch.tensor([0.2, 0.2]))
-
-
-def test_tolerant_traces_by_definition() -> None:
-    mixture, policy = torch.randn(7, 5, 4), torch.randn(7, 5, 4).softmax(-1)
-    action = torch.randint(4, (7, 5))
-    trace = watkins_traces(policy, mixture, action, 0.3, 0.9)
-    for t in range(7):
-        for b in range(5):
-            q, expected = mixture[t, b].tolist(), 0.0
-            for a in range(4):
-                if q[int(action[t, b])] >= q[a] - 0.3 * abs(q[a]):
-                    expected += 0.9 * float(policy[t, b, a])
-            assert float(trace[t, b]) == pytest.approx(expected)
-
-
-def test_tolerant_traces_are_watkins_without_tolerance_by_law() -> None:
-    # Under the greedy policy: whole where the best action was played, cut elsewhere.
-    mixture, action = torch.randn(50, 4), torch.randint(4, (50,))
-    greedy = torch.nn.functional.one_hot(mixture.argmax(-1), 4).float()
-    trace = watkins_traces(greedy, mixture, action, 0.0, 0.95)
-    torch.testing.assert_close(trace, 0.95 * (action == mixture.argmax(-1)).float())
-
-
-def test_tolerant_traces_do_not_depend_on_the_scale_of_values_by_law() -> None:
-    mixture, policy = torch.randn(50, 4), torch.randn(50, 4).softmax(-1)
-    action = torch.randint(4, (50,))
-    trace = watkins_traces(policy, mixture, action, 0.25, 0.95)
-    torch.testing.assert_close(watkins_traces(policy, 8 * mixture, action, 0.25, 0.95), trace)
-
-
-def test_more_tolerance_never_cuts_more_by_law() -> None:
-    mixture, policy = torch.randn(50, 4), torch.randn(50, 4).softmax(-1)
-    action = torch.randint(4, (50,))
-    before = torch.zeros(50)
-    for tolerance in (0.0, 0.1, 0.5, 2.0, 1e6):
-        trace = watkins_traces(policy, mixture, action, tolerance, 0.95)
-        assert (trace >= before).all()
-        before = trace
-    torch.testing.assert_close(before, torch.full((50,), 0.95))  # Peng's Q(lambda)

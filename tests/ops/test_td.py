@@ -56,7 +56,7 @@ def td_errors_by_definition(case: dict[str, Any], loss: LearnerConfig) -> Tensor
             q, returns = real[v, :, b], {}
             for t in reversed(range(length)):
                 d = gamma * case["discount"][t, b]
-                if loss.loss != "n_step":
+                if loss.loss == "retrace":
                     policy = torch.full((4,), loss.target_epsilon / 4, dtype=torch.float64)
                     policy[best[t + 1]] += 1 - loss.target_epsilon
                     bootstrap = (policy * q[t + 1]).sum()
@@ -64,10 +64,6 @@ def td_errors_by_definition(case: dict[str, Any], loss: LearnerConfig) -> Tensor
                         a = action[t + 1, b]
                         ratio = policy[a] / case["action_prob"][t + 1, b]
                         trace = loss.trace_decay * min(1.0, float(ratio))
-                        if loss.loss == "watkins":
-                            rivals = mixture[t + 1] - loss.trace_tolerance * mixture[t + 1].abs()
-                            is_as_good = (mixture[t + 1, a] >= rivals).double()
-                            trace = loss.trace_decay * float((policy * is_as_good).sum())
                         bootstrap = bootstrap + trace * (returns[t + 1] - q[t + 1, a])
                     returns[t] = reward[t] + d * bootstrap
                 else:
@@ -89,12 +85,10 @@ def _seed() -> None:
 @pytest.mark.parametrize(
     ("transform", "mixture"), [("h", "identity"), ("h", "h"), ("identity", "identity")]
 )
-@pytest.mark.parametrize("loss", ["retrace", "watkins", "n_step"])
+@pytest.mark.parametrize("loss", ["retrace", "n_step"])
 def test_td_errors_by_definition(values: str, transform: str, mixture: str, loss: str) -> None:
     case = random_windows(values)
-    config = LearnerConfig(
-        loss=loss, mixture=mixture, transform=transform, n_step=3, trace_tolerance=0.4
-    )
+    config = LearnerConfig(loss=loss, mixture=mixture, transform=transform, n_step=3)
     torch.testing.assert_close(
         td_errors(**case, loss=config), td_errors_by_definition(case, config)
     )
@@ -133,16 +127,6 @@ def test_retrace_errors_by_hand() -> None:
     last_i = 40 + 0.9 * (0.1 * 5 + 0.9 * 3)
     first_e = 1 + 0.9 * (0.1 * 20 + 0.9 * 10 + 0.5 * 1 * (last_e - 10))
     first_i = 30 + 0.9 * (0.1 * 2 + 0.9 * 1 + 0.5 * 1 * (last_i - 1))
-    expected = [[[first_e - 1], [last_e - 3]], [[first_i - 5], [last_i - 8]]]
-    torch.testing.assert_close(two_rows(loss), torch.tensor(expected))
-
-
-def test_errors_with_tolerant_traces_by_hand() -> None:
-    # In row 1 the mixture is (4, 7): action 1 is best, so that its trace is whole, whatever mu is.
-    loss = LearnerConfig(loss="watkins", transform="identity", target_epsilon=0.0, trace_decay=0.5)
-    last_e, last_i = 2 + 0.9 * 7, 40 + 0.9 * 3
-    first_e = 1 + 0.9 * (10 + 0.5 * (last_e - 10))
-    first_i = 30 + 0.9 * (1 + 0.5 * (last_i - 1))
     expected = [[[first_e - 1], [last_e - 3]], [[first_i - 5], [last_i - 8]]]
     torch.testing.assert_close(two_rows(loss), torch.tensor(expected))
 

@@ -13,7 +13,7 @@ from torch import Tensor
 
 from agent57.config import LearnerConfig
 from agent57.ops.policy import epsilon_greedy, mix_values
-from agent57.ops.retrace import retrace_traces, trace_targets
+from agent57.ops.retrace import retrace_targets
 from agent57.ops.squash import squash, unsquash
 from agent57.ops.td import td_errors
 
@@ -169,14 +169,15 @@ def test_sampled_targets_average_to_the_operator() -> None:
     value = torch.randn(STATES, ACTIONS, dtype=torch.float64)
     policy = epsilon_greedy(torch.randn(STATES, ACTIONS, dtype=torch.float64), 0.2)
     state, action = sample(transition, behaviour, rows=60, windows=6_000)
-    targets = trace_targets(
+    targets = retrace_targets(
         extrinsic[state[:-1], action],
         torch.full(action.shape, GAMMA, dtype=torch.float64),
         torch.ones_like(action, dtype=torch.bool),
         value[state],
         policy[state],
         action,
-        retrace_traces(policy[state[:-1]], action, behaviour[state[:-1], action], LAMBDA),
+        behaviour[state[:-1], action],
+        LAMBDA,
     )
     exact = retrace(value, extrinsic, transition, policy, behaviour, "identity")
     for x in range(STATES):
