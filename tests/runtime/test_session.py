@@ -27,7 +27,7 @@ def make(saves, *, is_new=False, answer=True, seconds=10.0):
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
 def test_a_signal_stops_after_the_step(number):
-    outside = signal.signal(number, signal.SIG_DFL)  # under nohup a hang-up is ignored, as it should
+    outside = signal.signal(number, signal.SIG_DFL)  # nohup has hang-ups ignored
     try:
         with make([]) as session:
             assert not session.is_stopping
