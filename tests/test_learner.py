@@ -12,8 +12,6 @@ from agent57.config import Config, ConfigError
 from agent57.envs.spec import EnvSpec
 from agent57.learner import Learner, NonFiniteUpdate
 from agent57.ops.family import betas, gammas
-from agent57.ops.policy import epsilon_greedy
-from agent57.ops.retrace import retrace_traces
 from agent57.ops.td import td_errors
 from agent57.ops.td_scale import RATE
 from agent57.presets import PRESETS, make_config
@@ -576,8 +574,9 @@ def test_errors_and_leads_per_arm_by_definition() -> None:
     metrics = learner.update(batch).metrics
 
     unsorted = online[0] + beta[:, None] * online[1]
-    policy = epsilon_greedy(unsorted[:-1], CONFIG.learner.target_epsilon)
-    traces = retrace_traces(policy, batch.action, batch.action_prob, CONFIG.learner.trace_decay)
+    is_best = unsorted[:-1].argmax(-1) == batch.action
+    prob = 0.01 / SPEC.num_actions + 0.99 * is_best  # of the action under the target policy
+    traces = 0.95 * (prob / batch.action_prob).clamp(max=1)
     mixture = unsorted.sort(descending=True).values
     for arm, windows in {0: [0], 2: [1, 2], 3: [3]}.items():
         places = [(row, b) for b in windows for row in range(LENGTHS[b])]

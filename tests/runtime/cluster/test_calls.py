@@ -205,12 +205,12 @@ def test_a_ray_without_room_leaves_no_folder(
 
 
 def test_the_cue_is_remembered_on_a_cluster(tmp_path: Path) -> None:
-    # As in tests/learning/test_toys.py, with the same frames. When updates happen is up to the
-    # machine, so the score is the best of all windows: by chance one of them is 2^-15.
+    # As in tests/learning/test_toys.py, with the same aim; in more frames, since it is up to the
+    # machine when updates happen.
     config = changed(
         make_config("agent57", "tiny"),
         env={"name": "toy/cue"},
-        run={"frames": 10_000, "runtime": "cluster", "checkpoint_seconds": 1e6},
+        run={"frames": 16_000, "runtime": "cluster", "checkpoint_seconds": 1e6},
     )
     train(config, tmp_path / "run")
     returns = [
@@ -219,4 +219,4 @@ def test_the_cue_is_remembered_on_a_cluster(tmp_path: Path) -> None:
         if (e["source"], e["phase"]) == ("evaluator", "evaluate")
     ]
     assert abs(np.mean(returns[:10])) < 0.7  # it had to be learned
-    assert np.convolve(returns, np.full(15, 1 / 15), "valid").max() >= 0.95
+    assert np.mean(returns[-15:]) >= 0.95
