@@ -10,10 +10,11 @@ import math
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-CONFIG_VERSION = 3
+CONFIG_VERSION = 4
 # What a file of an earlier version may lack: its run was trained with what is now the default,
 # except that forget gates began at 0 for a while.
 LATER_FIELDS = {
+    3: ("env.actions",),
     2: ("curiosity.error_horizon", "network.initial_weights", "network.forget_bias"),
     1: ("cluster", "run.runtime", "learner.td_scale"),
 }
@@ -53,6 +54,7 @@ class EnvConfig:
     noop_max: int = 30  # emulator frames of no-op at the start of an episode
     max_episode_frames: int = 108_000  # 30 minutes at 60 Hz; a truncation, not a termination
     sticky_actions: float = 0.0  # probability that the emulator repeats the last action
+    actions: Literal["full", "minimal"] = "full"  # all of the console, or those the game uses
     parallel: Literal["sync", "async"] = "sync"  # Gymnasium ids: lanes in this process or one each
 
     def __post_init__(self) -> None:

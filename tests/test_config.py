@@ -161,7 +161,7 @@ def test_fields_that_are_unknown_or_missing_are_errors() -> None:
         from_dict({**to_dict(Config()), "env": 3})
 
 
-@pytest.mark.parametrize("version", [0, 4, None, "1", 2.0])
+@pytest.mark.parametrize("version", [0, 5, None, "1", 2.0])
 def test_another_version_is_an_error_that_says_what_to_do(version: object) -> None:
     with pytest.raises(ConfigError, match="install the agent57 that wrote it"):
         from_dict({**to_dict(Config()), "version": version})
@@ -184,11 +184,15 @@ def test_sections_do_not_share_their_defaults() -> None:
 
 def test_a_file_of_an_earlier_version_lacks_what_came_later() -> None:
     values = to_dict(Config())
+    del values["env"]["actions"]
+    assert from_dict({**values, "version": 3}) == Config()
+    with pytest.raises(ConfigError, match="is missing"):
+        from_dict(values)
     del values["curiosity"]["error_horizon"]
     del values["network"]["initial_weights"], values["network"]["forget_bias"]
     assert from_dict({**values, "version": 2}) == Config()
     with pytest.raises(ConfigError, match="is missing"):
-        from_dict(values)
+        from_dict({**values, "version": 3})
     del values["cluster"], values["run"]["runtime"], values["learner"]["td_scale"]
     assert from_dict({**values, "version": 1}) == Config()
     with pytest.raises(ConfigError, match="is missing"):

@@ -168,7 +168,7 @@ def _emulator(
         thread_affinity_offset=-1,  # none
         max_num_frames_per_episode=config.max_episode_frames + 2 * config.frame_skip,
         repeat_action_probability=config.sticky_actions,
-        full_action_space=True,
+        full_action_space=config.actions == "full",
         continuous=False,
         continuous_action_threshold=0.5,  # unused
         autoreset_mode="NextStep",  # never reached: lanes that ended are reset by mask

@@ -13,7 +13,7 @@ from agent57.envs.spec import EnvSpec, VectorEnv
 from agent57.envs.toy import TOYS
 
 # Outside Atari an action is one step of the task, seen as the task shows it.
-PREPROCESSING = ("frame_skip", "frame_size", "noop_max", "sticky_actions")
+PREPROCESSING = ("frame_skip", "frame_size", "noop_max", "sticky_actions", "actions")
 
 
 def check_options(config: EnvConfig) -> None:

@@ -49,6 +49,21 @@ def test_every_game_starts_and_plays():
     assert [game for game in ATARI_GAMES if not succeeds[game]] == []
 
 
+def test_the_minimal_actions_of_pong_are_six_of_the_eighteen():
+    minimal, full = atari("pong", actions="minimal"), atari("pong")
+    assert (minimal.spec.num_actions, full.spec.num_actions) == (6, 18)
+    begin(minimal)
+    begin(full)
+    same = {0: 0, 1: 1, 2: 3, 3: 4, 4: 11, 5: 12}  # none, fire, right, left, both with fire
+    for t in range(120):
+        action = t // 4 % 6
+        step = minimal.step(np.array([action]))
+        expected = full.step(np.array([same[action]]))
+        assert np.array_equal(step.observation, expected.observation)
+    minimal.close()
+    full.close()
+
+
 @pytest.mark.parametrize(("game", "action"), [("pong", 18), ("skiing", 9)])
 def test_an_action_outside_the_space_raises_instead_of_hanging(game, action):
     env = atari(game, 2)

@@ -52,7 +52,13 @@ def test_lanes_in_processes_are_checked_without_any():
     assert check_env(EnvConfig(name="CartPole-v1", parallel="async")).kind == "vector"
 
 
-PREPROCESSING = {"frame_skip": 2, "frame_size": 48, "noop_max": 0, "sticky_actions": 0.25}
+PREPROCESSING = {
+    "frame_skip": 2,
+    "frame_size": 48,
+    "noop_max": 0,
+    "sticky_actions": 0.25,
+    "actions": "minimal",
+}
 
 
 @pytest.mark.parametrize(

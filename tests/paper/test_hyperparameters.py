@@ -66,6 +66,7 @@ TEXT: list[tuple[str, Any, str]] = [
     ("pre-processing: action repeats", 4, "env.frame_skip"),
     ("pre-processing: no-ops", 30, "env.noop_max"),
     ("pre-processing: sticky actions", 0.0, "env.sticky_actions"),
+    ("pre-processing: full action set", "full", "env.actions"),
     ("standard preprocessing: 84 x 84", 84, "env.frame_size"),
     ("loss: transformed Retrace", "retrace", "learner.loss"),
     ("section 3.1: the simple mixture", "identity", "learner.mixture"),
