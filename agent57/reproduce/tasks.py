@@ -24,20 +24,24 @@ from agent57.reproduce.experiment import Budget, Contestant, Criterion, Experime
 SETTINGS = {
     "pixels": (
         "--scale", "laptop",
-        "--family.betas", "0", "0.0001", "0.0003", "0.001", "0.003", "0.01", "0.03", "0.1",
+        "--env.actions", "minimal",  # Pong's 18 have three effects, and Retrace cuts among equals
         "--curiosity.kernel-epsilon", "0.01",
-        "--family.max-gamma", "0.997",
-        "--family.middle-gamma", "0.99",
-        "--family.min-gamma", "0.98",
+        "--family.betas", "0", "0.0001", "0.0003", "0.0006", "0.001", "0.002", "0.003", "0.01",
+        "--family.max-gamma", "0.99",
+        "--family.middle-gamma", "0.985",
+        "--family.min-gamma", "0.97",
         "--network.channels", "16", "16", "16",
         "--network.features", "128",
         "--network.state", "128",
         "--network.head", "128",
         "--network.reward-input", "squash",
+        "--network.initial-weights", "scaled",  # outputs near 0, or the best of many is too good
+        "--sequence.trace", "20",
+        "--sequence.period", "10",
+        "--replay.capacity", "100000",
         "--replay.samples-per-insert", "8",
-        "--learner.learning-rate", "3e-4",
-        "--learner.target-period", "50",
-        "--network.initial-weights", "scaled",  # outputs near 0, or the best of 18 is too good
+        "--learner.learning-rate", "5e-4",
+        "--learner.target-period", "300",  # or its errors are those of the online network
     ),
     "grid": (
         "--scale", "laptop",
