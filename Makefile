@@ -14,11 +14,10 @@ $(VENV)/.ready: pyproject.toml
 
 setup: $(VENV)/.ready
 
-# A run that is there already is continued. The actions a game has no use for only slow it down.
+# A run that is there already is continued.
 train: setup
 	@if [ -f runs/$(GAME)/config.json ]; then $(BIN)/agent57 resume runs/$(GAME) $(ARGS); \
-	else $(BIN)/agent57 train --env $(GAME) --scale laptop --env.actions minimal \
-		--out runs/$(GAME) $(ARGS); fi
+	else $(BIN)/agent57 train --env $(GAME) --scale laptop --out runs/$(GAME) $(ARGS); fi
 
 lint: setup
 	$(BIN)/ruff format --check .

@@ -8,7 +8,7 @@ Nothing here computes anything but what follows from the fields themselves.
 import dataclasses
 import math
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Any, Literal, get_args, get_origin
 
 CONFIG_VERSION = 4
 # What a file of an earlier version may lack: its run was trained with what is now the default,
@@ -54,7 +54,7 @@ class EnvConfig:
     noop_max: int = 30  # emulator frames of no-op at the start of an episode
     max_episode_frames: int = 108_000  # 30 minutes at 60 Hz; a truncation, not a termination
     sticky_actions: float = 0.0  # probability that the emulator repeats the last action
-    actions: Literal["full", "minimal"] = "full"  # all of the console, or those the game uses
+    actions: Literal["full", "minimal"] = "full"  # all the console has, or what the game uses
     parallel: Literal["sync", "async"] = "sync"  # Gymnasium ids: lanes in this process or one each
 
     def __post_init__(self) -> None:
@@ -486,5 +486,11 @@ def _build(
             require(isinstance(value, dict), f"config field {path}{name} must be a group of fields")
             built[name] = _build(type(default()), value, f"{path}{name}.", optional)
         else:
+            choices = get_args(fields[name].type)
+            require(
+                get_origin(fields[name].type) is not Literal or value in choices,
+                f"config field {path}{name} must be one of {', '.join(map(str, choices))}, "
+                f"got {value}",
+            )
             built[name] = tuple(value) if isinstance(value, list) else value
     return kind(**built)

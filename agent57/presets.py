@@ -68,38 +68,29 @@ def _laptop(config: Config) -> Config:
     """Two cores and 8 GB: smaller networks, fewer lanes and arms, more learning per step.
 
     A lane plays about a hundred episodes, so bandits remember fewer, and the evaluator has lanes
-    enough to report on. Arms look less far ahead and are less curious, or values are mostly noise
-    after so few updates. How these numbers were found: docs/results/TUNING.md.
+    enough to report on. How these numbers were found: docs/results/TUNING.md.
     """
     return replace(
         config,
-        family=_impatient(_fewer_arms(config.family, 8)),
+        family=_fewer_arms(config.family, 8),
         controller=replace(config.controller, window=40),
         evaluator_controller=replace(config.evaluator_controller, window=50),
-        network=replace(
-            config.network,
-            channels=(16, 16, 16),
-            features=128,
-            state=128,
-            head=128,
-            reward_input="squash",
-            initial_weights="scaled",  # outputs near 0, or the best of many is too good
-        ),
+        network=replace(config.network, channels=(16, 16, 16), features=128, state=128, head=128),
         sequence=_shorter(config.sequence, 8),
-        replay=replace(config.replay, capacity=100_000, min_windows=500, samples_per_insert=8.0),
+        replay=replace(config.replay, capacity=100_000, min_windows=500, samples_per_insert=4.0),
         learner=replace(
             config.learner,
             batch=8,
             learning_rate=5 * config.learner.learning_rate,
             adam_epsilon=config.learner.adam_epsilon / 100,
-            # Sooner, its errors would be those of the online network.
+            # Copied sooner, the target's errors would be those of the online network.
             target_period=config.learner.target_period // 5,
             td_scale="priority",  # or arms without novelty are hardly ever drawn
         ),
         actor=replace(config.actor, lanes=16, epsilon_alpha=4.0),
         evaluator=replace(config.evaluator, lanes=4),
         cluster=replace(config.cluster, actors=2),
-        curiosity=replace(config.curiosity, warmup_steps=500, kernel_epsilon=0.01),
+        curiosity=replace(config.curiosity, warmup_steps=500),
     )
 
 
@@ -141,19 +132,6 @@ DEFAULT_FRAMES = {"paper": 78_000_000_000, "laptop": 10_000_000, "tiny": 100_000
 
 def _fewer_arms(family: FamilyConfig, arms: int) -> FamilyConfig:
     return replace(family, arms=min(family.arms, arms))
-
-
-def _impatient(family: FamilyConfig) -> FamilyConfig:
-    """A family of several arms with a thirtieth of the betas, and horizons of 30 to 100 steps."""
-    if family.arms == 1:
-        return family
-    return replace(
-        family,
-        max_beta=family.max_beta / 30,
-        max_gamma=0.99,
-        middle_gamma=0.985,
-        min_gamma=0.97,
-    )
 
 
 def _shorter(sequence: SequenceConfig, factor: int) -> SequenceConfig:

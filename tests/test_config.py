@@ -159,6 +159,10 @@ def test_fields_that_are_unknown_or_missing_are_errors() -> None:
         from_dict(values)
     with pytest.raises(ConfigError, match="config field env must be a group"):
         from_dict({**to_dict(Config()), "env": 3})
+    values = to_dict(Config())
+    values["env"]["actions"] = "all"
+    with pytest.raises(ConfigError, match="env.actions must be one of full, minimal, got all"):
+        from_dict(values)
 
 
 @pytest.mark.parametrize("version", [0, 5, None, "1", 2.0])

@@ -5,18 +5,15 @@ import pytest
 from agent57.config import Config, ConfigError
 from agent57.presets import DEFAULT_FRAMES, PRESETS, SCALES, difference, flatten, make_config
 
-SIZES = {  # what a scale may change, for fewer frames; everything else is the algorithm's
-    "family.arms", "family.max_beta", "family.max_gamma", "family.middle_gamma", "family.min_gamma",
-    "network.initial_weights", "network.reward_input", "network.channels",
-    "network.grid_channels", "network.features",
+SIZES = {  # what a scale may change; everything else is the algorithm's, but for TD errors' scale
+    "family.arms", "network.channels", "network.grid_channels", "network.features",
     "network.state", "network.head", "network.embedding", "network.inverse_head", "network.rnd",
     "sequence.trace", "sequence.period", "sequence.burn_in", "replay.capacity",
     "replay.min_windows", "replay.samples_per_insert", "learner.batch", "learner.learning_rate",
     "learner.adam_epsilon", "learner.target_period", "learner.compile",
     "learner.td_scale", "controller.window", "evaluator_controller.window", "evaluator.lanes",
     "actor.lanes", "actor.epsilon_alpha", "actor.pull_period", "curiosity.memory",
-    "curiosity.warmup_steps", "curiosity.kernel_epsilon", "run.log_frames", "run.agent",
-    "run.scale",
+    "curiosity.warmup_steps", "run.log_frames", "run.agent", "run.scale",
     "run.frames", "cluster.actors",
 }  # fmt: skip
 
@@ -54,14 +51,6 @@ def test_windows_keep_their_shape_at_every_scale(scale: str) -> None:
         assert sequence.blocks == preset.sequence.blocks
         ratio = preset.sequence.trace / sequence.trace
         assert sequence.burn_in == preset.sequence.burn_in / ratio
-
-
-def test_a_laptop_looks_less_far_ahead_unless_there_is_one_arm() -> None:
-    ours, uncurious, alone = (
-        make_config(agent, "laptop").family for agent in ("agent57", "r2d2-bandit", "r2d2")
-    )
-    assert (ours.max_beta, uncurious.max_beta) == (pytest.approx(0.01), 0)
-    assert (ours.max_gamma, uncurious.max_gamma, alone.max_gamma) == (0.99, 0.99, 0.997)
 
 
 def test_one_arm_stays_one_arm() -> None:
