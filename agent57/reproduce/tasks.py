@@ -91,7 +91,7 @@ PONG = Experiment(
     contestants={"agent57": Contestant(agent="agent57")},
     budgets={
         "minutes": Budget(frames=1_000_000, num_seeds=1, num_episodes=5),
-        "full": Budget(frames=6_000_000, num_seeds=1, num_episodes=20),  # about three hours
+        "full": Budget(frames=2_900_000, num_seeds=1, num_episodes=20),  # two hours and a half
     },
     criteria=(
         Criterion(
