@@ -6,7 +6,7 @@ the arm j, and the recurrent state.
 
 from collections.abc import Callable
 from functools import partial
-from typing import Any, Literal
+from typing import Any, Literal, cast
 
 import torch
 import torch.nn.functional as F
@@ -50,6 +50,13 @@ class ValueNet(nn.Module):
             nn.Linear(state, head), nn.ReLU(inplace=True), nn.Linear(head, 1)
         )
 
+    def amplify_input(self, gain: float) -> None:
+        """Let what the core receives count `gain` times as much as it does."""
+        core = self.core
+        weight = core.all_weights[0][0] if isinstance(core, nn.LSTM) else core[0].weight
+        with torch.no_grad():
+            weight.mul_(gain)
+
     def forward(
         self,
         prepared: Float[Tensor, "T B *shape"],
@@ -90,6 +97,11 @@ class ValueNets(nn.Module):
         self.num_arms = num_arms
         self.reward_epsilon = reward_epsilon
         self.nets = nn.ModuleList(make(num_actions + num_arms + 2) for _ in range(num_nets))
+
+    def amplify_input(self, gain: float) -> None:
+        """Let what the cores receive count `gain` times as much as it does."""
+        for net in self.nets:
+            cast(ValueNet, net).amplify_input(gain)
 
     def forward(
         self,
