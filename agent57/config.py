@@ -14,7 +14,7 @@ CONFIG_VERSION = 5
 # What a file of an earlier version may lack: its run was trained with what is now the default,
 # except that forget gates began at 0 for a while.
 LATER_FIELDS = {
-    4: ("network.input_gain",),
+    4: ("network.view_gain",),
     3: ("env.actions",),
     2: ("curiosity.error_horizon", "network.initial_weights", "network.forget_bias"),
     1: ("cluster", "run.runtime", "learner.td_scale"),
@@ -187,12 +187,12 @@ class NetworkConfig:
     reward_input: Literal["raw", "squash"] = "raw"  # how the previous rewards enter the network
     initial_weights: Literal["pytorch", "scaled"] = "pytorch"  # of the value networks; spec 44
     forget_bias: float = 1.0  # a new LSTM keeps about sigmoid of it from step to step; spec 44
-    input_gain: float = 1.0  # the core's initial weights of its input, times this; spec 44
+    view_gain: float = 1.0  # initial weights of what is seen in the core, times this; spec 44
 
     def __post_init__(self) -> None:
         require_positive(
             self, "network", "features", "state", "head", "embedding", "inverse_head", "rnd",
-            "input_gain",
+            "view_gain",
         )  # fmt: skip
         for name in ("channels", "grid_channels"):
             sizes = getattr(self, name)

@@ -57,7 +57,7 @@ WRONG = [
     ("curiosity", {"error_horizon": 1, "warmup_steps": 0}, "curiosity.error_horizon must be 0, or"),
     ("curiosity", {"error_horizon": -5}, "curiosity.error_horizon must be 0, or"),
     ("network", {"forget_bias": float("nan")}, "network.forget_bias must be finite, got nan"),
-    ("network", {"input_gain": 0.0}, "network.input_gain must be positive, got 0.0"),
+    ("network", {"view_gain": 0.0}, "network.view_gain must be positive, got 0.0"),
     ("network", {"state": 0}, "network.state must be positive, got 0"),
     ("network", {"channels": (32, 64)}, "network.channels must be three"),
     ("network", {"channels": (32, 0, 64)}, "network.channels must be positive sizes"),
@@ -189,7 +189,7 @@ def test_sections_do_not_share_their_defaults() -> None:
 
 def test_a_file_of_an_earlier_version_lacks_what_came_later() -> None:
     values = to_dict(Config())
-    del values["network"]["input_gain"]
+    del values["network"]["view_gain"]
     assert from_dict({**values, "version": 4}) == Config()
     with pytest.raises(ConfigError, match="is missing"):
         from_dict(values)

@@ -54,7 +54,7 @@ class Networks(nn.Module):
         self.value = ValueNets(make_value, self.num_values, num_actions, num_arms, reward_epsilon)
         if config.initial_weights == "scaled":
             draw_scaled(self.value)
-        self.value.amplify_input(config.input_gain)
+        self.value.amplify_view(config.view_gain)
         self.embedding = (
             Embedding(make_trunk(), config.embedding, config.inverse_head, num_actions)
             if is_curious

@@ -50,12 +50,12 @@ class ValueNet(nn.Module):
             nn.Linear(state, head), nn.ReLU(inplace=True), nn.Linear(head, 1)
         )
 
-    def amplify_input(self, gain: float) -> None:
-        """Let what the core receives count `gain` times as much as it does."""
+    def amplify_view(self, gain: float) -> None:
+        """Let what is seen count `gain` times as much in the core as it does."""
         core = self.core
         weight = core.all_weights[0][0] if isinstance(core, nn.LSTM) else core[0].weight
         with torch.no_grad():
-            weight.mul_(gain)
+            weight[:, : self.dense[0].out_features].mul_(gain)
 
     def forward(
         self,
@@ -98,10 +98,10 @@ class ValueNets(nn.Module):
         self.reward_epsilon = reward_epsilon
         self.nets = nn.ModuleList(make(num_actions + num_arms + 2) for _ in range(num_nets))
 
-    def amplify_input(self, gain: float) -> None:
-        """Let what the cores receive count `gain` times as much as it does."""
+    def amplify_view(self, gain: float) -> None:
+        """Let what is seen count `gain` times as much in the cores as it does."""
         for net in self.nets:
-            cast(ValueNet, net).amplify_input(gain)
+            cast(ValueNet, net).amplify_view(gain)
 
     def forward(
         self,

@@ -64,20 +64,22 @@ def test_how_much_a_new_network_remembers_is_a_setting() -> None:
 
 @pytest.mark.parametrize("core", ["lstm", "none"])
 @pytest.mark.parametrize("initial", ["pytorch", "scaled"])
-def test_the_gain_multiplies_what_enters_the_core_and_nothing_else(
+def test_the_gain_multiplies_what_is_seen_in_the_core_and_nothing_else(
     core: Literal["lstm", "none"], initial: Literal["pytorch", "scaled"]
 ) -> None:
     entrance = "core.weight_ih_l0" if core == "lstm" else "core.0.weight"
     weights = []
     for gain in (1.0, 10.0):
         torch.manual_seed(1)
-        config = replace(CONFIG, core=core, initial_weights=initial, input_gain=gain)
+        config = replace(CONFIG, core=core, initial_weights=initial, view_gain=gain)
         weights.append(make_nets(config).state_dict())
     plain, amplified = weights
     assert any(name.endswith(entrance) for name in plain)
     for name, weight in plain.items():
-        gain = 10.0 if name.endswith(entrance) else 1.0
-        assert torch.equal(amplified[name], gain * weight), name
+        expected = weight.clone()
+        if name.endswith(entrance):
+            expected[:, : CONFIG.features] *= 10
+        assert torch.equal(amplified[name], expected), name
 
 
 @pytest.mark.parametrize("core", ["lstm", "none"])

@@ -77,7 +77,7 @@ TEXT: list[tuple[str, Any, str]] = [
     ("all RND errors are compared (spec 25)", 0, "curiosity.error_horizon"),
     ("initial weights of the library (spec 44)", "pytorch", "network.initial_weights"),
     ("open forget gates (spec 44)", 1.0, "network.forget_bias"),
-    ("what enters the core counts once (spec 44)", 1.0, "network.input_gain"),
+    ("what is seen counts once in the core (spec 44)", 1.0, "network.view_gain"),
 ]
 
 
