@@ -38,7 +38,7 @@ SETTINGS = {
         "--scale", "laptop",
         "--curiosity.kernel-epsilon", "0.01",
         "--curiosity.error-horizon", "1000",  # forgets RND's first errors, or alpha stays at 1
-        "--family.betas", "0", "0.001", "0.003", "0.006", "0.01", "0.02", "0.03", "0.1",
+        "--family.betas", "0", "0.01", "0.014", "0.018", "0.018", "0.022", "0.026", "0.03",
         "--family.max-gamma", "0.98",  # beyond that a wasted step costs less than the noise
         "--family.middle-gamma", "0.97",
         "--family.min-gamma", "0.95",
@@ -46,14 +46,17 @@ SETTINGS = {
         "--network.features", "128",
         "--network.state", "128",
         "--network.head", "128",
+        "--network.initial-weights", "scaled",
+        "--network.view-gain", "20",  # or a cell's symbol is less in the core than r^i's changes
+        "--network.forget-bias", "3",
         "--sequence.trace", "40",
         "--sequence.period", "20",
         "--replay.capacity", "200000",
         "--replay.min-windows", "200",
         "--learner.batch", "16",
-        "--learner.learning-rate", "3e-4",
+        "--learner.learning-rate", "5e-4",
         "--learner.adam-epsilon", "1e-6",
-        "--learner.target-period", "100",
+        "--learner.target-period", "300",
         "--actor.lanes", "32",
         "--evaluator-controller.window", "100",
         "--curiosity.memory", "5000",
