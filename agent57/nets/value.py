@@ -34,6 +34,7 @@ class ValueNet(nn.Module):
     ) -> None:
         super().__init__()
         self.trunk = trunk
+        self.num_features = features
         self.dense = nn.Sequential(nn.Linear(trunk.num_features, features), nn.ReLU(inplace=True))
         self.core = (
             nn.LSTM(features + num_inputs, state)
@@ -52,10 +53,9 @@ class ValueNet(nn.Module):
 
     def amplify_view(self, gain: float) -> None:
         """Let what is seen count `gain` times as much in the core as it does."""
-        core = self.core
-        weight = core.all_weights[0][0] if isinstance(core, nn.LSTM) else core[0].weight
+        of_input = next(self.core.parameters())
         with torch.no_grad():
-            weight[:, : self.dense[0].out_features].mul_(gain)
+            of_input[:, : self.num_features].mul_(gain)
 
     def forward(
         self,
