@@ -22,7 +22,7 @@ from agent57.reproduce.experiment import Budget, Contestant, Criterion, Experime
 # NGU's kernel epsilon for small grids keeps the episodic novelty near 1 to 3 on average. Of the
 # paper's eight betas five are near the largest. Pong has arms from small to large ones. In grids,
 # whose one reward ends the episode, beta_j / (1 - gamma_j) is 0.3 to 0.6: below, an arm does not
-# look around; from about 0.8 on it never comes to the end.
+# look around; from about 0.9 on it hardly ever comes to the end.
 SETTINGS = {
     "pixels": (
         "--scale", "laptop",
