@@ -14,9 +14,11 @@ $(VENV)/.ready: pyproject.toml
 
 setup: $(VENV)/.ready
 
-# A run that is there already is continued.
+# A run that is there already is continued, with the options it was begun with.
 train: setup
-	@if [ -f runs/$(GAME)/config.json ]; then $(BIN)/agent57 resume runs/$(GAME) $(ARGS); \
+	@if [ -f runs/$(GAME)/config.json ]; then \
+	$(if $(ARGS),echo "runs/$(GAME) goes on as it was begun: ARGS are for a new run";) \
+	$(BIN)/agent57 resume runs/$(GAME); \
 	else $(BIN)/agent57 train --env $(GAME) --scale laptop --out runs/$(GAME) $(ARGS); fi
 
 lint: setup

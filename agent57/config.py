@@ -155,6 +155,15 @@ class CuriosityConfig:
             "max_similarity",
         )  # fmt: skip
         require(
+            0 <= self.cluster_distance < math.inf,
+            f"curiosity.cluster_distance must not be negative or infinite, "
+            f"got {self.cluster_distance}",
+        )
+        require(
+            self.warmup_steps >= 0,
+            f"curiosity.warmup_steps must not be negative, got {self.warmup_steps}",
+        )
+        require(
             self.memory >= self.neighbours,
             f"curiosity.memory must be at least curiosity.neighbours ({self.neighbours}), "
             f"got {self.memory}",
@@ -218,6 +227,10 @@ class SequenceConfig:
     def __post_init__(self) -> None:
         require_positive(self, "sequence", "trace", "period")
         require(self.burn_in >= 0, f"sequence.burn_in must not be negative, got {self.burn_in}")
+        require(
+            self.period <= self.trace,  # or steps between two windows are trained in neither
+            f"sequence.period must be at most sequence.trace ({self.trace}), got {self.period}",
+        )
         require(
             self.window % self.period == 0,
             f"sequence.trace + sequence.burn_in must be a multiple of sequence.period "

@@ -71,6 +71,17 @@ WRONG = [
     (("--actor.lanes", "0"), "actor.lanes must be positive", "got 0"),
     (("--actors", "2"), "--actors is for --runtime cluster", ""),
     (("--ray-address", "x:1"), "--ray-address is for --runtime cluster", ""),
+    (("--cluster.shards=2",), "--cluster.shards is for --runtime cluster", ""),
+    (
+        ("--runtime", "cluster", "--actors", "2", "--cluster.actors", "4"),
+        "--cluster.actors is settled by --actors",
+        "use that",
+    ),
+    (
+        ("--runtime", "cluster", "--cluster.ray-address", "x:1"),
+        "--cluster.ray-address is settled by --ray-address",
+        "use that",
+    ),
     (("--runtime", "cluster", "--actors", "0"), "--actors must be positive", "got 0"),
     (("--runtime", "cluster", "--lanes-per-actor", "-1"), "--lanes-per-actor must be", "got -1"),
     (("--runtime", "cluster", "--actors", "3"), "actor.lanes must be a multiple", "--lanes-per"),
@@ -133,7 +144,6 @@ def test_bad_settings_are_one_line_and_leave_nothing(
         (("--lanes-per-actor", "5"), 2, 10),
         # Fields that follow count as if they had been there from the start.
         (("--actors", "3", "--actor.lanes", "6"), 3, 6),
-        (("--cluster.actors", "3", "--lanes-per-actor", "5"), 3, 15),
         (("--actors", "8", "--cluster.shards", "8"), 8, 8),
     ],
 )

@@ -48,6 +48,9 @@ WRONG = [
     ("evaluator_controller", {"bonus": -1.0}, "evaluator_controller.bonus must not be negative"),
     ("curiosity", {"neighbours": 0}, "curiosity.neighbours must be positive"),
     ("curiosity", {"memory": 9}, "curiosity.memory must be at least curiosity.neighbours (10)"),
+    ("curiosity", {"cluster_distance": -1.0}, "curiosity.cluster_distance must not be negative"),
+    ("curiosity", {"cluster_distance": float("nan")}, "curiosity.cluster_distance must not be"),
+    ("curiosity", {"warmup_steps": -1}, "curiosity.warmup_steps must not be negative, got -1"),
     ("curiosity", {"max_modulation": 0.5}, "curiosity.max_modulation must be at least 1"),
     (
         "curiosity",
@@ -63,6 +66,11 @@ WRONG = [
     ("network", {"channels": (32, 0, 64)}, "network.channels must be positive sizes"),
     ("network", {"grid_channels": (0,)}, "network.grid_channels must be positive sizes"),
     ("sequence", {"trace": 0}, "sequence.trace must be positive, got 0"),
+    (
+        "sequence",
+        {"trace": 80, "period": 120, "burn_in": 40},
+        "sequence.period must be at most sequence.trace (80), got 120",
+    ),
     ("sequence", {"trace": 100}, "must be a multiple of sequence.period (80), got 100"),
     ("sequence", {"burn_in": -80}, "sequence.burn_in must not be negative"),
     ("sequence", {"burn_in": 30}, "must be a multiple of sequence.period (80), got 190"),

@@ -21,6 +21,9 @@ SETTLED = {  # fields that options of their own decide
     "--run.device": "--device",
     "--run.runtime": "--runtime",
     "--env.name": "--env",
+    "--cluster.actors": "--actors",
+    "--cluster.ray-address": "--ray-address",
+    "--cluster.ray_address": "--ray-address",
 }
 
 
@@ -82,7 +85,7 @@ def configured(args: list[str]) -> tuple[Config, Path]:
         frames=config.run.frames if known.frames is None else known.frames,
     )
     config = replace(config, run=run, env=replace(config.env, name=known.env))
-    check_spread(known)
+    check_spread(known, rest)
     if known.runtime == "cluster":
         config = on_cluster(config, known, rest)
     else:
@@ -90,11 +93,14 @@ def configured(args: list[str]) -> tuple[Config, Path]:
     return config, known.out or Path("runs") / config.env.name.replace("/", "-")
 
 
-def check_spread(known: Train) -> None:
+def check_spread(known: Train, args: list[str]) -> None:
     """Refuse options that spread a run which is not on a cluster, or over less than one process."""
     counts = {"--actors": known.actors, "--lanes-per-actor": known.lanes_per_actor}
-    for name, value in {**counts, "--ray-address": known.ray_address or None}.items():
-        require(value is None or known.runtime == "cluster", f"{name} is for --runtime cluster")
+    given = [name for name, count in counts.items() if count is not None]
+    given += ["--ray-address"] * bool(known.ray_address)
+    given += [arg.split("=")[0] for arg in args if arg.startswith("--cluster.")]
+    for name in given:
+        require(known.runtime == "cluster", f"{name} is for --runtime cluster")
     for name, count in counts.items():
         require(count is None or count > 0, f"{name} must be positive, got {count}")
 

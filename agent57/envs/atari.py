@@ -29,11 +29,6 @@ ATARI_GAMES = (
     "zaxxon",
 )  # fmt: skip
 
-CHALLENGING_GAMES = (
-    "beam_rider", "freeway", "montezuma_revenge", "pitfall", "pong", "private_eye", "skiing",
-    "solaris", "surround", "venture",
-)  # fmt: skip
-
 SCREEN = (210, 160)  # rows, columns of all 57 games
 MIN_FRAME_SIZE = 36  # pixels; what the pixel torso needs
 

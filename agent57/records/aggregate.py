@@ -20,7 +20,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from agent57.config import ConfigError, require
-from agent57.records.scores import Reference, human_normalised, suite_statistics
+from agent57.records.scores import Reference, capped, human_normalised, suite_statistics
 
 Floats = NDArray[np.float64]
 Runs = Mapping[str, Sequence[float] | Floats]  # game -> normalised score of each run
@@ -143,7 +143,7 @@ def aggregate(
     hns = {game: float(np.mean(scores)) for game, scores in played.items()}
     return Aggregate(
         hns=hns,
-        chns={game: min(max(score, 0.0), 1.0) for game, score in hns.items()},
+        chns={game: capped(score) for game, score in hns.items()},
         num_runs={game: len(scores) for game, scores in played.items()},
         missing_games=tuple(game for game in suite if game not in played),
         statistics=dict(zip(names, estimates, strict=True)),

@@ -3,7 +3,7 @@
 import dataclasses
 import os
 import time
-from collections import defaultdict, deque
+from collections import deque
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +11,7 @@ import numpy as np
 
 from agent57.records.events import EventFile
 from agent57.records.folder import RunFolder
+from agent57.records.means import Means
 from agent57.types import Episode
 
 RECENT_EPISODES = 20  # of the actors, behind `episode/return`
@@ -34,8 +35,7 @@ class Journal:
         self._folder = folder
         self._log_frames = log_frames
         self._events: EventFile | None = None  # of this session, from its first line on
-        self._sums: dict[str, float] = defaultdict(float)
-        self._counts: dict[str, int] = defaultdict(int)
+        self._means = Means()
         self._recent: deque[float] = deque(maxlen=RECENT_EPISODES)
         self._seconds_before = 0.0  # of earlier sessions of this run
         self._started = time.monotonic()
@@ -49,9 +49,7 @@ class Journal:
 
     def add(self, scalars: dict[str, float]) -> None:
         """Scalars to be averaged until the next line."""
-        for name, value in scalars.items():
-            self._sums[name] += value
-            self._counts[name] += 1
+        self._means.add(scalars)
 
     def add_episode(self, episode: Episode) -> None:
         """Write one finished episode."""
@@ -77,7 +75,7 @@ class Journal:
         frames, seconds = counters["frames"], self.seconds
         last_frames, last_seconds = self._last_line
         rate = (frames - last_frames) / max(seconds - last_seconds, 1e-9)
-        means = {name: self._sums[name] / self._counts[name] for name in sorted(self._sums)}
+        means = dict(sorted(self._means.means().items()))
         recent = float(np.mean(self._recent)) if self._recent else None
         row: dict[str, Any] = {
             **counters,
@@ -91,8 +89,7 @@ class Journal:
         row = {name: value for name, value in row.items() if value is not None}
         self._folder.append("metrics.jsonl", row)
         self._open_events().write(row, frames)
-        self._sums.clear()
-        self._counts.clear()
+        self._means.clear()
         self._last_line = (frames, seconds)
         self.latest = row
         return row
@@ -106,8 +103,7 @@ class Journal:
     def state_dict(self) -> dict[str, Any]:
         """Everything needed to go on, with the journals' sizes on disk."""
         return {
-            "sums": dict(self._sums),
-            "counts": dict(self._counts),
+            **self._means.state_dict(),
             "recent": list(self._recent),
             "seconds": self.seconds,
             "last_line": list(self._last_line),
@@ -117,8 +113,7 @@ class Journal:
 
     def load_state_dict(self, state: dict[str, Any]) -> list[str]:
         """Go on from `state`; later lines on disk are cut off. What earlier ones are missing."""
-        self._sums = defaultdict(float, state["sums"])
-        self._counts = defaultdict(int, state["counts"])
+        self._means.load_state_dict(state)
         self._recent = deque(state["recent"], maxlen=RECENT_EPISODES)
         self._seconds_before = state["seconds"]
         self._started = time.monotonic()

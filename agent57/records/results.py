@@ -24,7 +24,7 @@ from agent57.records.aggregate import (
 )
 from agent57.records.folder import write_atomic
 from agent57.records.history import read_lines
-from agent57.records.scores import Reference, human_normalised, suite_games
+from agent57.records.scores import Reference, capped, human_normalised, suite_games
 
 Results = dict[str, Any]
 Seeds = dict[str, dict[str, list[Path]]]  # agent -> game -> run folders, one per seed
@@ -90,12 +90,10 @@ def _row(agent: str, game: str, score: dict[str, Any], reference: Reference) -> 
     row["window_episodes"] = score["window_episodes"]
     row["last_frames"] = min(score["last_frames"])
     is_known = game in suite_games("atari57")
-    for name, value in (("hns", score["score"]), ("final_hns", score["final"])):
+    for prefix, value in (("", score["score"]), ("final_", score["final"])):
         hns = human_normalised(value, game, reference) if is_known else None
-        row[name] = hns
-        row[f"c{name}" if name == "hns" else "final_chns"] = (
-            None if hns is None else min(max(hns, 0.0), 1.0)
-        )
+        row[f"{prefix}hns"] = hns
+        row[f"{prefix}chns"] = None if hns is None else capped(hns)
     return row
 
 

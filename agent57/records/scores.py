@@ -130,9 +130,9 @@ def human_normalised(score: float, game: str, reference: Reference) -> float:
     return (score - scale.random) / (scale.human - scale.random)
 
 
-def capped_human_normalised(score: float, game: str, reference: Reference) -> float:
+def capped(hns: float) -> float:
     """CHNS: the HNS, cut to [0, 1]."""
-    return min(max(human_normalised(score, game, reference), 0.0), 1.0)
+    return min(max(hns, 0.0), 1.0)
 
 
 def published(agent: str, game: str, reference: Reference) -> Published | None:
@@ -143,12 +143,8 @@ def published(agent: str, game: str, reference: Reference) -> Published | None:
     row = _rows("challenging10" if agent in ABLATIONS else "atari57").get(game)
     if row is None:
         return None
-    return Published(
-        score=row[agent],
-        deviation=row.get(f"{agent}_std"),
-        hns=human_normalised(row[agent], game, reference),
-        chns=capped_human_normalised(row[agent], game, reference),
-    )
+    hns = human_normalised(row[agent], game, reference)
+    return Published(score=row[agent], deviation=row.get(f"{agent}_std"), hns=hns, chns=capped(hns))
 
 
 def suite_statistics(hns: ArrayLike) -> dict[str, NDArray[np.float64]]:
@@ -211,7 +207,6 @@ def reference_note(reference: Reference) -> str:
 
 def scores_result(table: TableName, reference: Reference) -> dict[str, Any]:
     """Everything a table says, ready for JSON."""
-    require(table in TABLES, f"unknown table {table!r}; choose from {', '.join(TABLES)}")
     result: dict[str, Any] = {
         "table": table,
         "reference": check_reference(reference),

@@ -40,7 +40,7 @@ SETTINGS = {
         "--scale", "laptop",
         "--curiosity.kernel-epsilon", "0.01",
         "--curiosity.error-horizon", "1000",  # forgets RND's first errors, or alpha stays at 1
-        "--family.betas", "0", "0.01", "0.014", "0.018", "0.018", "0.022", "0.026", "0.03",
+        "--family.betas", "0", "0.003", "0.006", "0.01", "0.014", "0.018", "0.022", "0.03",
         "--family.max-gamma", "0.98",  # beyond that a wasted step costs less than the noise
         "--family.middle-gamma", "0.97",
         "--family.min-gamma", "0.95",

@@ -2,6 +2,8 @@
 
 from collections.abc import Callable
 
+import torch
+
 from agent57.config import Config, ConfigError, from_dict, require, to_dict
 from agent57.envs.spec import EnvironmentFault
 from agent57.presets import difference
@@ -131,12 +133,17 @@ class Saver:
     def _load(self, checkpoint: Checkpoint) -> int:
         """Take over a checkpoint; how many running episodes were dropped."""
         state = checkpoint.state
+        require(
+            "journal" in state,
+            f"{self._folder.path} holds weights only: they can be loaded and evaluated, "
+            f"not trained on",
+        )
         try:
             num_dropped = self._parts.load_state_dict(
                 state["parts"], checkpoint.blocks, checkpoint.first_block
             )
             missing = self._journal.load_state_dict(state["journal"])
-        except (EnvironmentFault, PartLost):
+        except (EnvironmentFault, PartLost, torch.OutOfMemoryError):
             raise
         except (KeyError, ValueError, TypeError, RuntimeError, AssertionError) as error:
             reason = (str(error).splitlines() or [type(error).__name__])[0]

@@ -6,7 +6,8 @@ from ale_py import ALEInterface, LoggerMode, roms
 from ale_py.vector_env import AtariVectorEnv
 
 from agent57.config import ConfigError, EnvConfig
-from agent57.envs.atari import ATARI_GAMES, CHALLENGING_GAMES, SCREEN, AtariEnv
+from agent57.envs.atari import ATARI_GAMES, SCREEN, AtariEnv
+from agent57.records.scores import suite_games
 from tests.envs.playing import (
     assert_others_may_work_meanwhile,
     assert_resumes_exactly,
@@ -23,8 +24,9 @@ def atari(game: str, num_lanes: int = 1, **settings) -> AtariEnv:
 
 def test_the_paper_has_57_games_and_ten_of_them_are_challenging():
     assert len(set(ATARI_GAMES)) == 57
-    assert len(set(CHALLENGING_GAMES)) == 10
-    assert set(CHALLENGING_GAMES) < set(ATARI_GAMES)
+    assert set(suite_games("atari57")) == set(ATARI_GAMES)
+    assert len(set(suite_games("challenging10"))) == 10
+    assert set(suite_games("challenging10")) < set(ATARI_GAMES)
 
 
 def starts_and_plays(game: str) -> bool:

@@ -13,7 +13,7 @@ from agent57.records.scores import (
     STATISTICS,
     TABLES,
     baseline,
-    capped_human_normalised,
+    capped,
     human_normalised,
     published,
     published_table1,
@@ -77,10 +77,10 @@ def test_human_is_one_and_random_is_zero_in_every_game(reference):
 
 def test_normalisation_by_hand():
     assert human_normalised(20.67, "pong", "agent57") == pytest.approx((20.67 + 20.7) / 35.3)
-    assert capped_human_normalised(20.67, "pong", "agent57") == 1
+    assert capped(human_normalised(20.67, "pong", "agent57")) == 1
     assert human_normalised(-21.0, "pong", "agent57") == pytest.approx(-0.3 / 35.3)
-    assert capped_human_normalised(-21.0, "pong", "agent57") == 0
-    assert capped_human_normalised(-3.05, "pong", "agent57") == pytest.approx(0.5)
+    assert capped(human_normalised(-21.0, "pong", "agent57")) == 0
+    assert capped(human_normalised(-3.05, "pong", "agent57")) == pytest.approx(0.5)
 
 
 def test_the_closest_calls_of_agent57():

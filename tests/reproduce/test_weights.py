@@ -32,6 +32,7 @@ def test_weights_are_evaluated_by_the_command_line_and_not_resumed(tmp_path: Pat
     code, text = call("resume", tmp_path)
     assert code == 2, text
     assert len(text.strip().splitlines()) <= 3
+    assert "holds weights only" in " ".join(text.split())
 
 
 def test_weights_of_an_agent_without_curiosity(tmp_path: Path) -> None:

@@ -7,7 +7,6 @@ nothing until `start`, so that what goes wrong there is an answer like any other
 
 import os
 import warnings
-from collections import defaultdict
 from collections.abc import Mapping
 from dataclasses import dataclass, fields, replace
 from typing import Any
@@ -23,6 +22,7 @@ from agent57.envs.spec import EnvSpec
 from agent57.evaluator import Evaluator
 from agent57.learner import Learner
 from agent57.player import Weights, make_networks
+from agent57.records.means import Means
 from agent57.replay.block import Block, Layout
 from agent57.replay.buffer import Replay
 from agent57.runtime.memory import keep_freed_memory
@@ -327,21 +327,3 @@ class LearnerWorker:
     def state_dict(self) -> State:
         """Everything needed to go on, off the GPU."""
         return on_cpu(self._learner.state_dict())
-
-
-class Means:
-    """Means of scalars, each over the times it was given."""
-
-    def __init__(self) -> None:
-        self._sums: dict[str, float] = defaultdict(float)
-        self._counts: dict[str, int] = defaultdict(int)
-
-    def add(self, scalars: Mapping[str, float]) -> None:
-        """Take some into account."""
-        for name, value in scalars.items():
-            self._sums[name] += value
-            self._counts[name] += 1
-
-    def means(self) -> dict[str, float]:
-        """Of what was given."""
-        return {name: total / self._counts[name] for name, total in self._sums.items()}

@@ -18,7 +18,6 @@ from agent57.runtime.cluster.workers import (
     EvaluatorWorker,
     Journey,
     LearnerWorker,
-    Means,
     ShardWorker,
     arrays_of,
     joined,
@@ -231,10 +230,3 @@ def test_a_state_is_brought_off_the_gpu_and_stays_what_it_is() -> None:
     assert moved["a"][1] == 3
     assert moved["b"] == state["b"]
     assert torch.equal(moved["a"][0], torch.ones(2))
-
-
-def test_means_are_over_the_times_a_scalar_was_given() -> None:
-    means = Means()
-    means.add({"a": 1.0, "b": 5.0})
-    means.add({"a": 3.0})
-    assert means.means() == {"a": 2.0, "b": 5.0}

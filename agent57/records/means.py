@@ -1,0 +1,37 @@
+"""Means of scalars, each over the times it was given."""
+
+from collections import defaultdict
+from collections.abc import Mapping
+from typing import Any
+
+
+class Means:
+    """Running sums and counts by name."""
+
+    def __init__(self) -> None:
+        self._sums: dict[str, float] = defaultdict(float)
+        self._counts: dict[str, int] = defaultdict(int)
+
+    def add(self, scalars: Mapping[str, float]) -> None:
+        """Take some into account."""
+        for name, value in scalars.items():
+            self._sums[name] += value
+            self._counts[name] += 1
+
+    def means(self) -> dict[str, float]:
+        """Of what was given."""
+        return {name: total / self._counts[name] for name, total in self._sums.items()}
+
+    def clear(self) -> None:
+        """Begin anew."""
+        self._sums.clear()
+        self._counts.clear()
+
+    def state_dict(self) -> dict[str, Any]:
+        """Everything needed to go on."""
+        return {"sums": dict(self._sums), "counts": dict(self._counts)}
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Go on from `state`."""
+        self._sums = defaultdict(float, state["sums"])
+        self._counts = defaultdict(int, state["counts"])
