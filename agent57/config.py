@@ -10,10 +10,11 @@ import math
 from dataclasses import dataclass, field
 from typing import Any, Literal, get_args, get_origin
 
-CONFIG_VERSION = 5
+CONFIG_VERSION = 6
 # What a file of an earlier version may lack: its run was trained with what is now the default,
 # except that forget gates began at 0 for a while.
 LATER_FIELDS = {
+    5: ("network.head_slope",),
     4: ("network.view_gain",),
     3: ("env.actions",),
     2: ("curiosity.error_horizon", "network.initial_weights", "network.forget_bias"),
@@ -197,12 +198,14 @@ class NetworkConfig:
     initial_weights: Literal["pytorch", "scaled"] = "pytorch"  # of the value networks; spec 44
     forget_bias: float = 1.0  # a new LSTM keeps about sigmoid of it from step to step; spec 44
     view_gain: float = 1.0  # initial weights of what is seen in the core, times this; spec 44
+    head_slope: float = 0.0  # of the heads' hidden units below 0, so that none is dead; 0: ReLU
 
     def __post_init__(self) -> None:
         require_positive(
             self, "network", "features", "state", "head", "embedding", "inverse_head", "rnd",
             "view_gain",
         )  # fmt: skip
+        require_unit(self, "network", "head_slope")
         for name in ("channels", "grid_channels"):
             sizes = getattr(self, name)
             require(

@@ -60,6 +60,7 @@ WRONG = [
     ("curiosity", {"error_horizon": 1, "warmup_steps": 0}, "curiosity.error_horizon must be 0, or"),
     ("curiosity", {"error_horizon": -5}, "curiosity.error_horizon must be 0, or"),
     ("network", {"forget_bias": float("nan")}, "network.forget_bias must be finite, got nan"),
+    ("network", {"head_slope": -0.1}, "network.head_slope must lie in [0, 1], got -0.1"),
     ("network", {"view_gain": 0.0}, "network.view_gain must be positive, got 0.0"),
     ("network", {"state": 0}, "network.state must be positive, got 0"),
     ("network", {"channels": (32, 64)}, "network.channels must be three"),
@@ -174,7 +175,7 @@ def test_fields_that_are_unknown_or_missing_are_errors() -> None:
         from_dict(values)
 
 
-@pytest.mark.parametrize("version", [0, 6, None, "1", 2.0])
+@pytest.mark.parametrize("version", [0, 7, None, "1", 2.0])
 def test_another_version_is_an_error_that_says_what_to_do(version: object) -> None:
     with pytest.raises(ConfigError, match="install the agent57 that wrote it"):
         from_dict({**to_dict(Config()), "version": version})
@@ -197,10 +198,14 @@ def test_sections_do_not_share_their_defaults() -> None:
 
 def test_a_file_of_an_earlier_version_lacks_what_came_later() -> None:
     values = to_dict(Config())
+    del values["network"]["head_slope"]
+    assert from_dict({**values, "version": 5}) == Config()
+    with pytest.raises(ConfigError, match="is missing"):
+        from_dict(values)
     del values["network"]["view_gain"]
     assert from_dict({**values, "version": 4}) == Config()
     with pytest.raises(ConfigError, match="is missing"):
-        from_dict(values)
+        from_dict({**values, "version": 5})
     del values["env"]["actions"]
     assert from_dict({**values, "version": 3}) == Config()
     with pytest.raises(ConfigError, match="is missing"):

@@ -24,7 +24,7 @@ def draw_scaled(network: nn.Module) -> None:
         for chain in network.modules()
         if isinstance(chain, nn.Sequential)
         for layer, following in itertools.pairwise(chain)
-        if isinstance(following, nn.ReLU)
+        if isinstance(following, nn.ReLU | nn.LeakyReLU)
     }
     for layer in network.modules():
         if isinstance(layer, nn.Conv2d | nn.Linear):

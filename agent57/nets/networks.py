@@ -44,9 +44,16 @@ class Networks(nn.Module):
         )
 
         def make_value(num_inputs: int) -> ValueNet:
-            sizes = (config.features, config.state, config.head)
             return ValueNet(
-                make_trunk(), num_inputs, num_actions, *sizes, config.core, config.forget_bias
+                make_trunk(),
+                num_inputs,
+                num_actions,
+                config.features,
+                config.state,
+                config.head,
+                config.core,
+                config.forget_bias,
+                config.head_slope,
             )
 
         self.num_values = 2 if config.values == "separate" else 1

@@ -31,6 +31,7 @@ class ValueNet(nn.Module):
         head: int,
         core: Literal["lstm", "none"],
         forget_bias: float,
+        head_slope: float,
     ) -> None:
         super().__init__()
         self.trunk = trunk
@@ -44,11 +45,13 @@ class ValueNet(nn.Module):
         if isinstance(self.core, nn.LSTM):
             _, _, bias, _ = self.core.all_weights[0]
             nn.init.constant_(bias[state : 2 * state], forget_bias)  # a new network remembers
-        self.advantage = nn.Sequential(
-            nn.Linear(state, head), nn.ReLU(inplace=True), nn.Linear(head, num_actions)
-        )
-        self.value = nn.Sequential(
-            nn.Linear(state, head), nn.ReLU(inplace=True), nn.Linear(head, 1)
+        self.advantage, self.value = (
+            nn.Sequential(
+                nn.Linear(state, head),
+                nn.LeakyReLU(head_slope, inplace=True),
+                nn.Linear(head, num_outputs),
+            )
+            for num_outputs in (num_actions, 1)
         )
 
     def amplify_view(self, gain: float) -> None:

@@ -82,6 +82,27 @@ def test_the_gain_multiplies_what_is_seen_in_the_core_and_nothing_else(
         assert torch.equal(amplified[name], expected), name
 
 
+@pytest.mark.parametrize(("slope", "is_learning"), [(0.0, False), (0.01, True)])
+def test_heads_below_zero_learn_again_if_they_have_a_slope(slope: float, is_learning: bool) -> None:
+    net = make_nets(replace(CONFIG, head_slope=slope)).nets[0]
+    for head in (net.advantage, net.value):
+        head[0].bias.data.fill_(-100.0)  # as after a long time without any reward
+    q, _ = net(torch.randn(T, B, 3), torch.randn(T, B, A + J + 2), torch.zeros(2, B, H))
+    q[..., 0].sum().backward()
+    for head in (net.advantage, net.value):
+        assert bool(head[0].weight.grad.any()) == is_learning
+    assert bool(net.core.weight_ih_l0.grad.any()) == is_learning
+
+
+def test_the_slope_of_the_heads_by_hand() -> None:
+    net = make_nets(replace(CONFIG, head_slope=0.25)).nets[0]
+    hidden = torch.randn(5, H)
+    first, _, last = net.value
+    inside = hidden @ first.weight.T + first.bias
+    kept = torch.where(inside > 0, inside, 0.25 * inside)
+    torch.testing.assert_close(net.value(hidden), kept @ last.weight.T + last.bias)
+
+
 @pytest.mark.parametrize("core", ["lstm", "none"])
 def test_unrolling_is_stepping_with_carried_state_by_definition(
     core: Literal["lstm", "none"],

@@ -78,6 +78,7 @@ TEXT: list[tuple[str, Any, str]] = [
     ("initial weights of the library (spec 44)", "pytorch", "network.initial_weights"),
     ("open forget gates (spec 44)", 1.0, "network.forget_bias"),
     ("what is seen counts once in the core (spec 44)", 1.0, "network.view_gain"),
+    ("the heads' hidden units are ReLUs (spec 44)", 0.0, "network.head_slope"),
 ]
 
 
