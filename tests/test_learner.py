@@ -531,9 +531,10 @@ def test_scaled_losses_do_not_know_the_size_of_errors_by_law(factor: float) -> N
     found = []
     for size in (1.0, factor):
         learner = make_learner(config)
-        for network in (learner.networks.value, learner._target):
-            for parameter in network.parameters():
-                parameter.data.zero_()
+        for parameter in learner.networks.value.parameters():
+            parameter.data.zero_()
+        zero = learner.networks.value.state_dict()
+        learner.load_state_dict({**learner.state_dict(), "target": zero})
         learner.networks.td_squares[:2] = size**2
         learner.networks.td_squares[2] = 1.0
         batch = random_batch(config, LENGTHS)

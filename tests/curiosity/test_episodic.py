@@ -1,6 +1,10 @@
 import dataclasses
 import io
+import sys
+import tracemalloc
 from concurrent.futures import ThreadPoolExecutor
+from types import FrameType
+from typing import Any
 
 import numpy as np
 import pytest
@@ -202,6 +206,58 @@ def test_result_does_not_depend_on_the_number_of_threads_by_law() -> None:
     for result in results:
         np.testing.assert_array_equal(result, results[0])
     assert (results[0][0] > 0).tolist() == [True, False, True, True]
+
+
+LONG = 20_000  # states
+
+
+def long_memory(length: int) -> EpisodicMemory:
+    """One lane in an episode of this length, whose search is compiled, on one thread."""
+    memory = EpisodicMemory(1, 32, CuriosityConfig(memory=LONG + 2), num_threads=1)
+    rng = np.random.default_rng(0)
+    state = {
+        "embedding": torch.from_numpy(rng.normal(size=(length, 32)).astype(np.float32)),
+        "num_added": torch.tensor([length]),
+        "distance_sum": torch.ones(1, dtype=torch.float64),
+        "distance_count": torch.ones(1, dtype=torch.int64),
+    }
+    memory.load_state_dict(state)
+    memory.novelty(np.ones((1, 32), np.float32))
+    return memory
+
+
+def lines_run(memory: EpisodicMemory) -> int:
+    """Lines of Python that one query takes."""
+    count = 0
+
+    def trace(frame: FrameType, event: str, arg: object) -> Any:
+        nonlocal count
+        count += 1
+        return trace
+
+    query, tracer = np.zeros((1, 32), np.float32), sys.gettrace()
+    sys.settrace(trace)
+    try:
+        memory.novelty(query)
+    finally:
+        sys.settrace(tracer)
+    return count
+
+
+def test_regression_a_python_loop_over_the_memory() -> None:
+    short, long = lines_run(long_memory(50)), lines_run(long_memory(LONG))
+    assert 0 < long < short + LONG / 10  # far from one for each state in memory
+
+
+def test_regression_a_memory_copied_for_every_query() -> None:
+    memory, query = long_memory(LONG), np.zeros((1, 32), np.float32)
+    tracemalloc.start()
+    try:
+        memory.novelty(query)
+        _, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert peak < 4 * LONG  # bytes: not a number for each state in memory, let alone a copy
 
 
 def test_memories_of_two_threads_do_not_disturb_each_other() -> None:

@@ -13,7 +13,7 @@ def test_bars_and_their_lines_have_the_heights_they_were_given(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     drawn: list[Figure] = []
-    monkeypatch.setattr(figures, "_save", lambda figure, note, files: drawn.append(figure))
+    monkeypatch.setattr(figures.plt, "close", drawn.append)
     panels = {
         "top": {"a": [(0.3, 0.2, 0.4), (0.9, 0.9, 0.9)], "b": [(0.1, 0.0, 0.1), (0.5, 0.4, 0.8)]},
         "bottom": {"a": [(0.6, 0.6, 0.6), (0.7, 0.5, 0.8)], "b": [(0.0, 0.0, 0.0), (1, 0.9, 1)]},
@@ -27,6 +27,7 @@ def test_bars_and_their_lines_have_the_heights_they_were_given(
             assert [bar.get_height() for bar in container] == [mean for mean, _, _ in values]
             lines = [line[:, 1] for line in container.errorbar[2][0].get_segments()]
             np.testing.assert_allclose(lines, [(low, high) for _, low, high in values])
+    monkeypatch.undo()
     figures.plt.close(drawn[0])
 
 

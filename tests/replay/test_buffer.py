@@ -8,7 +8,9 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from agent57.replay import buffer
 from agent57.replay.buffer import PRIORITY_FLOOR, Replay
+from agent57.replay.sum_tree import SumTree
 
 from .episodes import (
     PAIR,
@@ -58,6 +60,37 @@ def test_frequencies_follow_priorities():
         np.add.at(counts, batch.key.numpy(), 1)
         assert np.allclose(batch.probability.numpy(), expected[batch.key.numpy()], rtol=1e-12)
     assert chi_square(counts, expected) < 85.4  # 49 degrees of freedom: one in a thousand
+
+
+def test_regression_priorities_summed_anew_for_every_sample(monkeypatch):
+    # A draw goes from the root to a leaf and reads two nodes on each level. All other nodes are
+    # spoiled here: a sum over the priorities would not be a number.
+    trees = []
+
+    class KnownTree(SumTree):
+        def __init__(self, num_leaves):
+            super().__init__(num_leaves)
+            trees.append(self)
+
+    monkeypatch.setattr(buffer, "SumTree", KnownTree)
+    priorities = np.random.default_rng(0).gamma(0.5, size=50) + 1e-3
+    sound, spoiled = make_replay(), make_replay()
+    fill(sound, 50, priorities=priorities)
+    fill(spoiled, 50, priorities=priorities)
+    tree = trees[-1]
+    nodes = tree.weights.base
+    assert nodes is not None
+    intact = nodes.copy()
+    for _ in range(20):
+        expected = sound.sample(1)
+        key = int(expected.key)
+        way = {(tree.num_leaves + key) >> level for level in range(tree.num_leaves.bit_length())}
+        read = list(way | {node ^ 1 for node in way})
+        nodes[:] = np.nan
+        nodes[read] = intact[read]
+        batch = spoiled.sample(1)
+        assert batch.key == key
+        assert batch.probability == expected.probability
 
 
 def test_draws_are_independent_of_each_other():

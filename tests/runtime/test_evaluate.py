@@ -6,6 +6,8 @@ import torch
 from PIL import Image
 
 from agent57.envs.make import make_env
+from agent57.records.overlay import MIN_HEIGHT, PANEL, enlarge
+from agent57.records.video import even
 from agent57.runtime.evaluate import play_episodes
 from agent57.runtime.trained import TrainedRun
 from tests.trained_run import call, trained_run
@@ -55,8 +57,21 @@ def test_films_an_episode_and_keeps_it_in_the_run(tmp_path, suffix, overlay):
     assert code == 0, text
     assert (trained_run() / "videos" / file.name).read_bytes() == file.read_bytes()
     width, height = _size(file)
-    assert (width > height) == (overlay == "--overlay" or width > height)
+    bare_width, bare_height = _bare_size()
+    if overlay == "--overlay":
+        assert width == bare_width + PANEL
+        assert height >= MIN_HEIGHT
+    else:
+        assert (width, height) == (bare_width, bare_height)
     assert width % 2 == height % 2 == 0
+
+
+def _bare_size():
+    """Of the game alone in a film."""
+    env = make_env(TrainedRun.load(trained_run()).config.env, 1)
+    env.reset(np.ones(1, bool), np.zeros(1, np.int64))
+    height, width = even(enlarge(env.render(0))).shape[:2]
+    return width, height
 
 
 def _size(file):

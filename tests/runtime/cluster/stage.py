@@ -5,11 +5,14 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import torch
+
 from agent57.config import Config
 from agent57.envs.make import check_env
 from agent57.player import make_networks
 from agent57.runtime.cluster.conductor import Cluster
 from agent57.runtime.cluster.tally import Died, Gone
+from agent57.runtime.cluster.workers import State
 from agent57.runtime.inline import make_layout
 from tests.small import CPU, Notes
 
@@ -51,6 +54,12 @@ def copied(value: Any) -> Any:
     return pickle.loads(pickle.dumps(value))
 
 
+def without_a_target(learner: State) -> State:
+    """The state of a learner whose next update is not finite; its actors notice nothing."""
+    target = {name: torch.full_like(w, torch.nan) for name, w in learner["target"].items()}
+    return {**learner, "target": target}
+
+
 class Method:
     def __init__(self, process: "FakeProcess", name: str, num_returns: int = 1) -> None:
         self._process, self._name, self._num_returns = process, name, num_returns
@@ -77,12 +86,14 @@ class FakeProcess:
         self.is_dead = False
         self.calls: list[Answer] = []
         self.log: list[str] = []
+        self.heard: dict[str, list[Any]] = {}  # arguments of the latest call of each name
 
     def run(self, name: str, args: tuple[Any, ...], options: dict[str, Any]) -> Any:
         if self.is_dead:
             raise Died(f"{self.kind.__name__} is gone")
         given = [arg.get() if isinstance(arg, Answer) else copied(arg) for arg in args]
         self.log.append(name)
+        self.heard[name] = given
         return getattr(self.worker, name)(*given, **copied(options))
 
     def unfinished(self, name: str) -> Answer:

@@ -23,6 +23,7 @@ from agent57.runtime.cluster.tally import Died
 from agent57.runtime.cluster.workers import ActorWorker, arrays_of
 from agent57.runtime.session import Session
 from agent57.runtime.trained import TrainedRun
+from tests.runtime.cluster.stage import without_a_target
 from tests.runtime.cluster.test_conductor import CONFIG, cluster_config
 from tests.runtime.cluster.test_workers import CONFIG as PLAYED
 from tests.runtime.cluster.test_workers import LAYOUT, WEIGHTS, play_inline
@@ -120,11 +121,9 @@ def test_faults_end_a_run_with_the_line_they_have_inline(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def spoil(parts: Cluster) -> None:
-        def fill(worker: Any) -> None:
-            for parameter in worker._learner._target.parameters():  # actors never see these
-                parameter.data.fill_(np.nan)
-
-        ray.get(parts.learning.processes()[0].__ray_call__.remote(fill))
+        (learner,) = parts.learning.processes()
+        state = without_a_target(parts.learner_state())
+        ray.get(learner.start.remote(state, "", 0))
 
     when({150: spoil}, monkeypatch)
     with pytest.raises(run.RunFailed, match=r"is not finite at update .*nonfinite_update\.pt"):

@@ -7,7 +7,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-import torch
 
 from agent57.config import Config
 from agent57.data_parallel import LearnerMissing
@@ -22,7 +21,7 @@ from agent57.runtime.cluster.workers import (
     LearnerWorker,
     ShardWorker,
 )
-from tests.runtime.cluster.stage import Play
+from tests.runtime.cluster.stage import Play, without_a_target
 from tests.small import Sitting, changed, same_tree, small_config
 
 
@@ -64,6 +63,11 @@ def held(play: Play) -> int:
     """Transitions in the shards."""
     shards = play.calls.living(ShardWorker)
     return sum(shard.worker.summary()["replay/transitions"] for shard in shards)
+
+
+def weights_of(play: Play) -> list[float]:
+    """The sums of the weights in the shards."""
+    return [shard.worker.add([]).weight for shard in play.calls.living(ShardWorker)]
 
 
 def waiting(play: Play) -> int:
@@ -159,7 +163,7 @@ def test_shards_together_are_drawn_from_like_one_replay_by_law(tmp_path: Path) -
     play.calls.settle()
     storage = play.cluster.storage
     shards = play.calls.living(ShardWorker)
-    weights = np.array([shard.worker.add([]).weight for shard in shards])
+    weights = np.array(weights_of(play))
     counts, totals = np.zeros(2), np.zeros(2)
     for _ in range(150):
         for part in storage.draw(4, lambda: None, lambda: None):
@@ -176,10 +180,10 @@ def test_shards_together_are_drawn_from_like_one_replay_by_law(tmp_path: Path) -
 def test_an_actor_that_dies_is_replaced_and_counted(tmp_path: Path) -> None:
     play = Play(CONFIG, tmp_path)
     play.run(lambda cluster: cluster.tally.steps >= 150)
-    victim = play.calls.living(ActorWorker)[0]
-    actor = play.cluster.acting.actors[victim.worker._index]
+    actor = play.cluster.acting.actors[0]
+    assert actor.lasting is not None
     before, lost = dict(actor.lasting), actor.waiting
-    victim.is_dead = True
+    actor.process.is_dead = True
     play.run()
     tally = play.cluster.tally
     assert tally.actor_restarts == 1
@@ -198,8 +202,7 @@ def test_an_actor_that_dies_again_and_again_ends_the_run(tmp_path: Path) -> None
     play.run(lambda cluster: cluster.tally.steps >= 100)
 
     def kill(cluster: Any) -> bool:
-        for process in play.calls.living(ActorWorker):
-            process.is_dead = process.worker._index == 1
+        cluster.acting.actors[1].process.is_dead = True
         return cluster.is_finished
 
     with pytest.raises(PartLost, match=f"actor 1 died {MAX_FAILURES} times in a row"):
@@ -217,7 +220,8 @@ def test_an_evaluator_that_dies_goes_on_with_its_bandit(tmp_path: Path) -> None:
     play.calls.settle()
     assert play.cluster.acting.summary()["evaluator/return"] == before
     (successor,) = play.calls.living(EvaluatorWorker)
-    assert successor.worker._published[1] > 0  # the weights it takes over with, by their version
+    *_, version = successor.heard["start"]
+    assert version > 0  # of the weights it takes over with
     play.run()
     phases = [e.phase for e in play.journal.episodes if e.source == "evaluator"]
     assert len(phases) > num_before
@@ -243,8 +247,11 @@ def test_a_shard_that_dies_is_back_as_of_the_last_checkpoint(tmp_path: Path) -> 
     assert play.said == [
         f"replay shard 1 died and is back as of the last checkpoint: {lost} transitions are lost"
     ]
-    for shard in play.calls.living(ShardWorker):
-        shard.worker._replay.check_valid()
+    # What the shards hold does not contradict itself, or it could not be loaded.
+    save(play, tmp_path)
+    other = load(SHARDED, tmp_path)
+    assert held(other) == held(play)
+    assert weights_of(other) == pytest.approx(weights_of(play))
 
 
 def test_what_a_shard_lost_is_counted_once_if_it_dies_again(tmp_path: Path) -> None:
@@ -268,7 +275,7 @@ def test_a_replay_that_is_empty_again_is_filled_again(tmp_path: Path) -> None:
     play.run(lambda cluster: cluster.tally.updates >= 5)
     play.calls.settle()
     play.calls.living(ShardWorker)[0].is_dead = True
-    play.cluster.storage._bring_back_the_dead()
+    play.cluster.storage.state_dict()  # asks who is alive
     play.cluster.tally.windows += 1000  # of which the learner has seen none
     assert not play.cluster.storage.has_windows
     play.cluster.call_all_who_may()
@@ -383,8 +390,7 @@ def test_what_a_part_raises_ends_the_run(tmp_path: Path) -> None:
     play = Play(CONFIG, tmp_path)
     play.run(lambda cluster: cluster.tally.updates >= 3)
     worker = play.calls.living(LearnerWorker)[0].worker
-    with torch.no_grad():
-        next(worker._learner.networks.parameters()).fill_(float("nan"))
+    worker.start(without_a_target(worker.state_dict()), "", 0)
     with pytest.raises(NonFiniteUpdate) as caught:
         play.run()
     assert len(caught.value.batch.key) == CONFIG.learner.batch
@@ -442,15 +448,13 @@ def test_an_actor_without_a_place_does_not_hold_the_others_up(tmp_path: Path) ->
     def others(answers: list[Any]) -> Any:
         return next((a for a in answers if a not in play.calls.patient), answers[0])
 
-    victim = play.calls.living(ActorWorker)[0]
-    index = victim.worker._index
-    victim.is_dead = True
+    play.cluster.acting.actors[0].process.is_dead = True
     play.calls.choose = others
     play.run(lambda cluster: cluster.tally.steps >= 250)
     assert play.cluster.live()["cluster/actors_without_place"] == 1
     save(play, tmp_path)
     other = load(CONFIG, tmp_path)
-    assert other.cluster.acting.actors[index].lasting is not None
+    assert other.cluster.acting.actors[0].lasting is not None
     other.run()
     assert other.cluster.tally.steps >= CONFIG.run.frames
 
