@@ -40,7 +40,7 @@ SETTINGS = {
         "--scale", "laptop",
         "--curiosity.kernel-epsilon", "0.01",
         "--curiosity.error-horizon", "1000",  # forgets RND's first errors, or alpha stays at 1
-        "--family.betas", "0", "0.003", "0.006", "0.01", "0.014", "0.018", "0.022", "0.03",
+        "--family.betas", "0", "0.01", "0.014", "0.018", "0.018", "0.022", "0.026", "0.03",
         "--family.max-gamma", "0.98",  # beyond that a wasted step costs less than the noise
         "--family.middle-gamma", "0.97",
         "--family.min-gamma", "0.95",
@@ -124,7 +124,7 @@ KEY_CORRIDOR = Experiment(
     contestants={"agent57": Contestant(agent="agent57"), "r2d2": R2D2},
     budgets={
         "minutes": Budget(frames=2_000_000, num_seeds=1, num_episodes=100),
-        "full": Budget(frames=5_000_000, num_seeds=3, num_episodes=200),
+        "full": Budget(frames=3_000_000, num_seeds=3, num_episodes=200),
     },
     criteria=(
         Criterion(text="agent57: mean return", measure=final_score("agent57"), target=0.8),
