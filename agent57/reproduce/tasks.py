@@ -207,7 +207,7 @@ MEMORY = Experiment(
         "no recurrence": Contestant(agent="agent57", options=("--network.core", "none")),
     },
     budgets={
-        "minutes": Budget(frames=1_000_000, num_seeds=1, num_episodes=100),
+        "minutes": Budget(frames=1_500_000, num_seeds=1, num_episodes=100),
         "full": Budget(frames=1_500_000, num_seeds=3, num_episodes=200),
     },
     criteria=(
