@@ -78,8 +78,8 @@ WRONG = [
         "use that",
     ),
     (
-        ("--runtime", "cluster", "--cluster.ray-address", "x:1"),
-        "--cluster.ray-address is settled by --ray-address",
+        ("--runtime", "cluster", "--ray-address", "x:1", "--cluster.ray_address", "y:1"),
+        "--cluster.ray_address is settled by --ray-address",
         "use that",
     ),
     (("--runtime", "cluster", "--actors", "0"), "--actors must be positive", "got 0"),
@@ -144,6 +144,7 @@ def test_bad_settings_are_one_line_and_leave_nothing(
         (("--lanes-per-actor", "5"), 2, 10),
         # Fields that follow count as if they had been there from the start.
         (("--actors", "3", "--actor.lanes", "6"), 3, 6),
+        (("--cluster.actors", "3", "--lanes-per-actor", "5"), 3, 15),
         (("--actors", "8", "--cluster.shards", "8"), 8, 8),
     ],
 )

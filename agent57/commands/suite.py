@@ -8,7 +8,7 @@ import tyro
 from rich.console import Console
 
 from agent57.commands.options import parse
-from agent57.commands.train import SETTLED, apply_overrides
+from agent57.commands.train import SETTLED, apply_overrides, check_fields
 from agent57.config import ConfigError
 from agent57.presets import make_config
 
@@ -56,6 +56,7 @@ def main(args: list[str], console: Console) -> None:
     agents = tuple(name.strip() for name in known.agents.split(",") if name.strip())
     if not agents:
         raise ConfigError("--agents must name at least one of `agent57 presets`")
+    check_fields(known.runtime, rest)
     configs = [
         apply_overrides(make_config(agent, known.scale), rest, SETTLED_BY_SUITE) for agent in agents
     ]

@@ -21,9 +21,6 @@ SETTLED = {  # fields that options of their own decide
     "--run.device": "--device",
     "--run.runtime": "--runtime",
     "--env.name": "--env",
-    "--cluster.actors": "--actors",
-    "--cluster.ray-address": "--ray-address",
-    "--cluster.ray_address": "--ray-address",
 }
 
 
@@ -96,13 +93,20 @@ def configured(args: list[str]) -> tuple[Config, Path]:
 def check_spread(known: Train, args: list[str]) -> None:
     """Refuse options that spread a run which is not on a cluster, or over less than one process."""
     counts = {"--actors": known.actors, "--lanes-per-actor": known.lanes_per_actor}
-    given = [name for name, count in counts.items() if count is not None]
-    given += ["--ray-address"] * bool(known.ray_address)
-    given += [arg.split("=")[0] for arg in args if arg.startswith("--cluster.")]
-    for name in given:
-        require(known.runtime == "cluster", f"{name} is for --runtime cluster")
+    for name, value in {**counts, "--ray-address": known.ray_address or None}.items():
+        require(value is None or known.runtime == "cluster", f"{name} is for --runtime cluster")
     for name, count in counts.items():
         require(count is None or count > 0, f"{name} must be positive, got {count}")
+    check_fields(known.runtime, args)
+
+
+def check_fields(runtime: str, args: list[str]) -> None:
+    """Refuse --cluster.field options of a run that is not on a cluster."""
+    for arg in args:
+        require(
+            runtime == "cluster" or not arg.startswith("--cluster."),
+            f"{arg.split('=')[0]} is for --runtime cluster",
+        )
 
 
 def on_cluster(config: Config, known: Train, args: list[str]) -> Config:
@@ -112,7 +116,12 @@ def on_cluster(config: Config, known: Train, args: list[str]) -> Config:
     """
     actors = known.actors or config.cluster.actors
     cluster = replace(config.cluster, actors=actors, ray_address=known.ray_address)
-    settled = {"--actor.lanes": "--lanes-per-actor"} if known.lanes_per_actor else {}
+    short = {
+        "--actors": (known.actors, "--cluster.actors"),
+        "--lanes-per-actor": (known.lanes_per_actor, "--actor.lanes"),
+        "--ray-address": (known.ray_address, "--cluster.ray-address"),
+    }
+    settled = {field: name for name, (value, field) in short.items() if value}
     config = apply_overrides(replace(config, cluster=cluster), args, SETTLED | settled)
     lanes = config.actor.lanes
     if known.lanes_per_actor:
@@ -130,8 +139,9 @@ def apply_overrides(
     known = {f"--{name}" for name in flatten(config)}
     for arg in args:
         name = arg.split("=")[0]
-        if name in settled:
-            raise ConfigError(f"{name} is settled by {settled[name]}: use that")
+        decider = settled.get(name.replace("_", "-"))
+        if decider is not None:
+            raise ConfigError(f"{name} is settled by {decider}: use that")
         if name.startswith("--") and name.replace("-", "_").replace("__", "--", 1) not in known:
             import difflib
 

@@ -51,7 +51,7 @@ SETTINGS = {
         "--network.initial-weights", "scaled",
         "--network.view-gain", "20",  # or a cell's symbol is less in the core than r^i's changes
         "--network.forget-bias", "3",
-        "--network.head-slope", "0.01",  # or Q^e is dead before the first reward is met
+        "--network.head-slope", "0.01",  # or the heads of Q^e die while no reward is met
         "--sequence.trace", "40",
         "--sequence.period", "20",
         "--replay.capacity", "200000",

@@ -18,11 +18,12 @@ def _seed() -> None:
     torch.manual_seed(0)
 
 
-def test_variances_by_hand() -> None:
+@pytest.mark.parametrize("unit", [nn.ReLU(), nn.LeakyReLU(0.01)])
+def test_variances_by_hand(unit: nn.Module) -> None:
     before_relu = nn.Conv2d(8, 200, 3)  # 8 * 9 = 72 inputs: variance 2 / 72
     output = nn.Linear(300, 400)  # variance 1e-4 / 300
     core = nn.LSTM(60, 40)  # 60 + 40 inputs: variance 1 / 100
-    draw_scaled(nn.ModuleList([nn.Sequential(before_relu, nn.ReLU(), output), core]))
+    draw_scaled(nn.ModuleList([nn.Sequential(before_relu, unit, output), core]))
     assert before_relu.weight.var().item() == pytest.approx(2 / 72, rel=0.05)
     assert output.weight.var().item() == pytest.approx(1e-4 / 300, rel=0.05)
     for weight in (core.weight_ih_l0, core.weight_hh_l0):

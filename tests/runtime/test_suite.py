@@ -145,6 +145,7 @@ def test_another_scale_or_other_options_need_another_folder(tmp_path, stand_ins)
         (("pong", "--learner.batsh", "3"), "unknown option --learner.batsh"),
         (("pong,toy/chain", "--env.noop-max", "0"), "env.noop_max has no effect on toy/chain"),
         (("pong", "--run.seed", "3"), "--run.seed is settled by --seeds"),
+        (("pong", "--cluster.actors", "2"), "--cluster.actors is for --runtime cluster"),
         (("pong", "--run.frames=3"), "--run.frames is settled by --frames"),
         (("pong", "--run.device", "cpu"), "--run.device is settled by --device"),
         (("pong", "--env.name", "toy/chain"), "--env.name is settled by the games of the suite"),
