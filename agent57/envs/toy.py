@@ -205,11 +205,11 @@ class Mine:
     the mine had better stand still; the corridor goes on behind it, for those who look for news.
     No direction leads far, and steps at random reach the mine, 34 moves away, in one episode of
     half a million. An episode has 100 steps; the best return is 67 times the pay less 34 fares.
-    The observation is a plane each of the agent, the rock and the mine.
+    The observation is the row and the column, each one-hot.
     """
 
-    pay = 0.5
-    fare = 0.002
+    pay = 0.1
+    fare = 0.0005
     optimal_return = 67 * pay - 34 * fare
     max_steps = 100
     plan = (
@@ -229,15 +229,7 @@ class Mine:
         self._size = len(cells)
         self._rock = cells == "#"
         self._first, self._mine = (np.argwhere(cells == letter)[0] for letter in "AM")
-        self.spec = EnvSpec(
-            name="toy/mine",
-            kind="grid",
-            observation_shape=(3, *cells.shape),
-            observation_dtype="uint8",
-            num_actions=4,
-            frames_per_step=1,
-            max_value=1,
-        )
+        self.spec = _vector_spec("toy/mine", 2 * self._size, 4)
 
     def start(self, seeds: np.ndarray) -> np.ndarray:
         """Row and column of the corridor's beginning."""
@@ -256,17 +248,15 @@ class Mine:
         return there, reward.astype(np.float32), np.zeros(len(state), bool)
 
     def observe(self, state: np.ndarray) -> np.ndarray:
-        """Agent, rock, mine."""
-        planes = np.zeros((len(state), 3, self._size, self._size), np.uint8)
-        planes[np.arange(len(state)), 0, state[:, 0], state[:, 1]] = 1
-        planes[:, 1] = self._rock
-        planes[:, 2, self._mine[0], self._mine[1]] = 1
-        return planes
+        """Row and column."""
+        return np.eye(self._size, dtype=np.float32)[state].reshape(len(state), -1)
 
     def picture(self, state: np.ndarray) -> np.ndarray:
         """The corridor from above: the agent blue, rock red, the mine green."""
-        planes = self.observe(state[None])[0]
-        colours = 255 * planes[[1, 2, 0]].transpose(1, 2, 0)
+        colours = np.zeros((self._size, self._size, 3), np.uint8)
+        colours[self._rock, 0] = 255
+        colours[(*self._mine, 1)] = 255
+        colours[(*state, 2)] = 255
         return colours.repeat(CELL, axis=0).repeat(CELL, axis=1)
 
 

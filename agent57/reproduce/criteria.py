@@ -61,29 +61,23 @@ def share_of_plays(
     return over_seeds(label, of_run)
 
 
-def early_best_beta(label: str) -> Measure:
-    """The beta of the arm with the highest return when all actors together first earn anything."""
+def early_best_beta(label: str, level: float) -> Measure:
+    """The beta of the arm with the highest return until all actors together earn `level`."""
 
     def of_run(outcome: Outcome) -> float:
-        best = np.nan_to_num(outcome.arm_returns, nan=-np.inf).argmax(axis=1)
         totals = (outcome.plays * np.nan_to_num(outcome.arm_returns)).sum(axis=1)
-        earned = np.flatnonzero(totals > 0)
-        return outcome.arms[best[earned[0]]][0] if len(earned) else 0.0
+        is_earning = totals >= level * np.maximum(outcome.plays.sum(axis=1), 1)
+        stop = is_earning.argmax() + 1 if is_earning.any() else len(is_earning)
+        return _best_beta(outcome, slice(0, stop))
 
     return over_seeds(label, of_run)
 
 
 def late_best_beta(label: str) -> Measure:
     """The beta of the arm with the highest return in the last fifth of training."""
-
-    def of_run(outcome: Outcome) -> float:
-        late = _part(len(outcome.plays), 0.8, 1.0)
-        plays, returns = outcome.plays[late], np.nan_to_num(outcome.arm_returns[late])
-        total = plays.sum(axis=0)
-        means = (plays * returns).sum(axis=0) / np.maximum(total, 1)
-        return outcome.arms[int(np.where(total > 0, means, -np.inf).argmax())][0]
-
-    return over_seeds(label, of_run)
+    return over_seeds(
+        label, lambda outcome: _best_beta(outcome, _part(len(outcome.plays), 0.8, 1.0))
+    )
 
 
 def minus(first: Measure, second: Measure) -> Measure:
@@ -99,6 +93,13 @@ def over(first: Measure, second: Measure) -> Measure:
         return first(results) / divisor if divisor > 0 else float("nan")
 
     return ratio
+
+
+def _best_beta(outcome: Outcome, bins: slice) -> float:
+    plays, returns = outcome.plays[bins], np.nan_to_num(outcome.arm_returns[bins])
+    total = plays.sum(axis=0)
+    means = (plays * returns).sum(axis=0) / np.maximum(total, 1)
+    return outcome.arms[int(np.where(total > 0, means, -np.inf).argmax())][0]
 
 
 def _part(num_bins: int, start: float, stop: float) -> slice:

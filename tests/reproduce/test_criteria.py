@@ -58,13 +58,27 @@ def test_the_share_of_plays_counts_the_arms_asked_for_in_the_part_asked_for() ->
     assert share_of_plays("ours", is_high, 0.5, 0.75)(results) == 0  # nothing was played
 
 
-def test_the_best_beta_early_is_that_of_the_best_arm_when_the_actors_first_earn_anything() -> None:
-    assert early_best_beta("ours")({"ours": [outcome()]}) == 0.3
+def test_the_best_beta_early_is_that_of_the_best_arm_until_the_actors_earn_enough() -> None:
+    results = {"ours": [outcome()]}
+    # all actors: 0, (0 + 3 * 0.5) / 4 = 0.375, nothing, (6 * 0.8 + 2 * 0.4) / 8 = 0.7
+    assert early_best_beta("ours", 0.375)(results) == 0.3  # 0.375 of beta 0.3 against 0
+    # over all bins (6 * 0.8) / 8 = 0.6 of beta 0 against (3 * 0.5 + 2 * 0.4) / 6 = 0.383
+    assert early_best_beta("ours", 0.7)(results) == 0.0
+    assert early_best_beta("ours", 5.0)(results) == 0.0  # never reached
+
+
+def test_one_lucky_episode_does_not_make_an_arm_the_best_early() -> None:
     returns = outcome().arm_returns.copy()
-    returns[0] = 0.1, -0.2  # one lucky episode amid losses is not yet earning
-    assert early_best_beta("ours")({"ours": [outcome(arm_returns=returns)]}) == 0.3
-    nothing = outcome(arm_returns=np.zeros((4, 2)))
-    assert early_best_beta("ours")({"ours": [nothing]}) == 0.0
+    returns[0] = 0.3, 0.0  # (0.3 + 0) / 2 of beta 0 against (0 + 3 * 0.5) / 4
+    assert early_best_beta("ours", 0.375)({"ours": [outcome(arm_returns=returns)]}) == 0.3
+
+
+def test_an_arm_that_was_not_played_is_not_the_best() -> None:
+    run = outcome(
+        plays=np.array([[0.0, 1], [0, 3], [0, 0], [6, 2]]),
+        arm_returns=np.array([[np.nan, -1.0], [np.nan, 0.0], [np.nan, np.nan], [0.8, 0.4]]),
+    )
+    assert early_best_beta("ours", 0.0)({"ours": [run]}) == 0.3
 
 
 def test_the_best_beta_late_is_that_of_the_arm_that_earns_most_in_the_end() -> None:

@@ -45,8 +45,7 @@ def test_every_experiment_has_both_budgets_and_a_contrast_or_a_reference(name: s
 
 def test_tasks_of_one_kind_of_observation_share_their_settings() -> None:
     assert KEY_CORRIDOR.settings is MEMORY.settings is SETTINGS["grid"]
-    assert EXPLORATION_BANDIT.settings[: len(SETTINGS["grid"])] == SETTINGS["grid"]
-    assert DISCOUNT.settings is SETTINGS["vector"]
+    assert DISCOUNT.settings is EXPLORATION_BANDIT.settings is SETTINGS["vector"]
     assert PONG.settings is SETTINGS["pixels"]
 
 
@@ -121,16 +120,18 @@ def test_discount_is_judged_by_return_and_by_plays() -> None:
     assert [v.is_met for v in verdicts] == [True, False, True]
 
 
-def test_exploration_is_judged_by_return_by_the_best_arm_and_by_speed() -> None:
-    # of `made_up`: beta 0.3 is the first to earn anything, beta 0 earns most in the end
+def test_exploration_is_judged_by_return_by_the_best_arms_by_plays_and_by_speed() -> None:
+    # beta 0.3 earns half of the best return first, beta 0 earns most in the end
+    returns = 10 * outcome().arm_returns
+    ours = outcome(score=6.6, arm_returns=returns)  # 2 of the last 8 plays with beta 0.3
     slow = outcome("uniform choice", curve=outcome().curve / 2)
     results = {
-        "agent57": [outcome(score=33.4)],
+        "agent57": [ours],
         "uniform choice": [slow],
         "r2d2": [outcome("r2d2", score=-0.1)],
     }
     assert all(c.judge(results).is_met for c in EXPLORATION_BANDIT.criteria)
-    backwards = outcome(score=3.0, arm_returns=outcome().arm_returns[:, ::-1])
+    backwards = outcome(score=3.0, arm_returns=returns[:, ::-1], plays=ours.plays[:, ::-1])
     lucky = outcome("r2d2", score=1.0)
     results = {"agent57": [backwards], "uniform choice": [outcome()], "r2d2": [lucky]}
     assert not any(c.judge(results).is_met for c in EXPLORATION_BANDIT.criteria)
