@@ -37,12 +37,17 @@ def arm_score(label: str, arm: int) -> Measure:
     return over_seeds(label, lambda outcome: outcome.arm_scores[arm])
 
 
-def mean_curve(label: str) -> Measure:
-    """Mean return of the evaluation episodes over the whole of training: how early it learned.
+def frames_until(label: str, level: float) -> Measure:
+    """Frames until the evaluation episodes of one bin of training have a mean return of `level`.
 
-    Bins without an evaluation episode keep the value of the one before, 0 at first.
+    A run that never gets there counts with all of its frames.
     """
-    return over_seeds(label, lambda outcome: float(_filled(outcome.curve).mean()))
+
+    def of_run(outcome: Outcome) -> float:
+        reached = np.flatnonzero(outcome.curve >= level)
+        return float(outcome.bin_frames[reached[0] if len(reached) else -1])
+
+    return over_seeds(label, of_run)
 
 
 def share_of_plays(
@@ -104,11 +109,3 @@ def _best_beta(outcome: Outcome, bins: slice) -> float:
 
 def _part(num_bins: int, start: float, stop: float) -> slice:
     return slice(round(start * num_bins), round(stop * num_bins))
-
-
-def _filled(curve: np.ndarray) -> np.ndarray:
-    filled, last = np.empty(len(curve)), 0.0
-    for index, value in enumerate(curve):
-        last = last if np.isnan(value) else value
-        filled[index] = last
-    return filled

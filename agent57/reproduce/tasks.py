@@ -9,8 +9,8 @@ from agent57.reproduce.criteria import (
     early_best_beta,
     evaluator_score,
     final_score,
+    frames_until,
     late_best_beta,
-    mean_curve,
     minus,
     over,
     share_of_plays,
@@ -241,7 +241,7 @@ EXPLORATION_BANDIT = Experiment(
     },
     budgets={
         "minutes": Budget(frames=500_000, num_seeds=1, num_episodes=32),
-        "full": Budget(frames=500_000, num_seeds=3, num_episodes=32),
+        "full": Budget(frames=500_000, num_seeds=6, num_episodes=32),
     },
     criteria=(
         Criterion(
@@ -264,10 +264,12 @@ EXPLORATION_BANDIT = Experiment(
             is_at_least=False,
         ),
         Criterion(
-            text="uniform choice over agent57: mean return over the whole of training",
-            measure=over(mean_curve("uniform choice"), mean_curve("agent57")),
-            target=0.8,
-            is_at_least=False,
+            text="uniform choice over agent57: frames until half of the best return",
+            measure=over(
+                frames_until("uniform choice", Mine.optimal_return / 2),
+                frames_until("agent57", Mine.optimal_return / 2),
+            ),
+            target=1.2,
         ),
         Criterion(
             text="r2d2, which is not curious: mean return",

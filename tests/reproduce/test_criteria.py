@@ -8,8 +8,8 @@ from agent57.reproduce.criteria import (
     early_best_beta,
     evaluator_score,
     final_score,
+    frames_until,
     late_best_beta,
-    mean_curve,
     minus,
     over,
     share_of_plays,
@@ -45,9 +45,12 @@ def test_training_seconds_are_means_over_seeds() -> None:
     assert training_seconds("ours")(results) == 20.0
 
 
-def test_the_mean_over_training_keeps_the_last_value_where_nothing_was_evaluated() -> None:
-    # 0 before the first episode, 0.2, still 0.2, 0.8
-    assert mean_curve("ours")({"ours": [outcome()]}) == pytest.approx((0 + 0.2 + 0.2 + 0.8) / 4)
+def test_frames_until_a_level_are_those_of_the_first_bin_that_has_it() -> None:
+    runs = [outcome(), outcome(curve=np.array([0.9, 0.2, np.nan, 0.8]))]  # bins of 100 frames
+    assert frames_until("ours", 0.2)({"ours": runs[:1]}) == 200
+    assert frames_until("ours", 0.3)({"ours": runs[:1]}) == 400
+    assert frames_until("ours", 0.3)({"ours": runs}) == (400 + 100) / 2
+    assert frames_until("ours", 5.0)({"ours": runs}) == 400  # never: all of them
 
 
 def test_the_share_of_plays_counts_the_arms_asked_for_in_the_part_asked_for() -> None:

@@ -123,8 +123,9 @@ def test_discount_is_judged_by_return_and_by_plays() -> None:
 def test_exploration_is_judged_by_return_by_the_best_arms_by_plays_and_by_speed() -> None:
     # beta 0.3 earns half of the best return first, beta 0 earns most in the end
     returns = 10 * outcome().arm_returns
-    ours = outcome(score=6.6, arm_returns=returns)  # 2 of the last 8 plays with beta 0.3
-    slow = outcome("uniform choice", curve=outcome().curve / 2)
+    # 2 of the last 8 plays with beta 0.3
+    ours = outcome(score=6.6, arm_returns=returns, curve=np.array([0.0, 3.5, 6.0, 6.6]))
+    slow = outcome("uniform choice", curve=np.array([0.0, 0.0, 3.5, 6.0]))
     results = {
         "agent57": [ours],
         "uniform choice": [slow],
