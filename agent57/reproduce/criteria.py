@@ -37,17 +37,26 @@ def arm_score(label: str, arm: int) -> Measure:
     return over_seeds(label, lambda outcome: outcome.arm_scores[arm])
 
 
-def frames_until(label: str, level: float) -> Measure:
-    """Frames until the evaluation episodes of one bin of training have a mean return of `level`.
+def frames_behind(label: str, rival: str, level: float) -> Measure:
+    """How many frames more than its rival a contestant surely needs for a mean return of `level`.
 
-    A run that never gets there counts with all of its frames.
+    The difference of the means over seeds less two standard errors, so that luck seldom makes it
+    positive; nan, which meets no target, of a single seed. Counted are frames until the evaluation
+    episodes of one bin of training have that mean, or all frames of a run that never gets there.
     """
 
     def of_run(outcome: Outcome) -> float:
         reached = np.flatnonzero(outcome.curve >= level)
         return float(outcome.bin_frames[reached[0] if len(reached) else -1])
 
-    return over_seeds(label, of_run)
+    def measure(results: Results) -> float:
+        late, early = (np.array([of_run(o) for o in results[name]]) for name in (label, rival))
+        if min(len(late), len(early)) < 2:
+            return float("nan")
+        error_sq = late.var(ddof=1) / len(late) + early.var(ddof=1) / len(early)
+        return float(late.mean() - early.mean() - 2 * np.sqrt(error_sq))
+
+    return measure
 
 
 def share_of_plays(
@@ -88,16 +97,6 @@ def late_best_beta(label: str) -> Measure:
 def minus(first: Measure, second: Measure) -> Measure:
     """One number less another."""
     return lambda results: first(results) - second(results)
-
-
-def over(first: Measure, second: Measure) -> Measure:
-    """One number divided by another; nan, which meets no target, unless the other is positive."""
-
-    def ratio(results: Results) -> float:
-        divisor = second(results)
-        return first(results) / divisor if divisor > 0 else float("nan")
-
-    return ratio
 
 
 def _best_beta(outcome: Outcome, bins: slice) -> float:

@@ -9,10 +9,9 @@ from agent57.reproduce.criteria import (
     early_best_beta,
     evaluator_score,
     final_score,
-    frames_until,
+    frames_behind,
     late_best_beta,
     minus,
-    over,
     share_of_plays,
     training_seconds,
 )
@@ -264,12 +263,10 @@ EXPLORATION_BANDIT = Experiment(
             is_at_least=False,
         ),
         Criterion(
-            text="uniform choice over agent57: frames until half of the best return",
-            measure=over(
-                frames_until("uniform choice", Mine.optimal_return / 2),
-                frames_until("agent57", Mine.optimal_return / 2),
-            ),
-            target=1.2,
+            text="uniform choice less agent57: frames until half of the best return, "
+            "less two standard errors,",
+            measure=frames_behind("uniform choice", "agent57", Mine.optimal_return / 2),
+            target=0.0,
         ),
         Criterion(
             text="r2d2, which is not curious: mean return",

@@ -8,10 +8,9 @@ from agent57.reproduce.criteria import (
     early_best_beta,
     evaluator_score,
     final_score,
-    frames_until,
+    frames_behind,
     late_best_beta,
     minus,
-    over,
     share_of_plays,
     training_seconds,
 )
@@ -27,17 +26,9 @@ def test_scores_are_means_over_seeds() -> None:
     assert arm_score("ours", -1)(TWO_SEEDS) == pytest.approx(0.2)
 
 
-def test_differences_and_ratios() -> None:
+def test_differences() -> None:
     high, low = arm_score("ours", 0), arm_score("ours", 1)
     assert minus(high, low)(TWO_SEEDS) == pytest.approx(0.5)
-    assert over(low, high)(TWO_SEEDS) == pytest.approx(0.2 / 0.7)
-
-
-def test_a_ratio_to_nothing_meets_no_target() -> None:
-    for nothing in (0.0, -0.1):
-        ratio = over(lambda _: 0.5, lambda _, nothing=nothing: nothing)(TWO_SEEDS)
-        assert not ratio <= 1
-        assert not ratio >= 0
 
 
 def test_training_seconds_are_means_over_seeds() -> None:
@@ -45,12 +36,27 @@ def test_training_seconds_are_means_over_seeds() -> None:
     assert training_seconds("ours")(results) == 20.0
 
 
-def test_frames_until_a_level_are_those_of_the_first_bin_that_has_it() -> None:
-    runs = [outcome(), outcome(curve=np.array([0.9, 0.2, np.nan, 0.8]))]  # bins of 100 frames
-    assert frames_until("ours", 0.2)({"ours": runs[:1]}) == 200
-    assert frames_until("ours", 0.3)({"ours": runs[:1]}) == 400
-    assert frames_until("ours", 0.3)({"ours": runs}) == (400 + 100) / 2
-    assert frames_until("ours", 5.0)({"ours": runs}) == 400  # never: all of them
+def test_frames_behind_are_the_difference_less_two_standard_errors() -> None:
+    (
+        first,
+        second,
+        third,
+        never,
+    ) = (  # reach 0.5 after 100, 200 and 300 frames, or count with all 400
+        outcome(curve=np.array(curve))
+        for curve in ([0.9, 0, 0, 0], [0, 0.5, 0, 0], [0, np.nan, 0.6, 0.1], [0, 0.4, 0, 0])
+    )
+    results = {"ours": [first, second], "theirs": [third, never]}
+    # means 150 and 350; variances of both 5,000 (two deviations of 50, over one)
+    error = (5000 / 2 + 5000 / 2) ** 0.5
+    assert frames_behind("theirs", "ours", 0.5)(results) == pytest.approx(200 - 2 * error)
+    assert frames_behind("ours", "theirs", 0.5)(results) == pytest.approx(-200 - 2 * error)
+
+
+def test_a_single_seed_is_not_behind() -> None:
+    assert np.isnan(
+        frames_behind("theirs", "ours", 0.5)({"ours": [outcome()], "theirs": [outcome()]})
+    )
 
 
 def test_the_share_of_plays_counts_the_arms_asked_for_in_the_part_asked_for() -> None:

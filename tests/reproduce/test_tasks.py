@@ -127,8 +127,8 @@ def test_exploration_is_judged_by_return_by_the_best_arms_by_plays_and_by_speed(
     ours = outcome(score=6.6, arm_returns=returns, curve=np.array([0.0, 3.5, 6.0, 6.6]))
     slow = outcome("uniform choice", curve=np.array([0.0, 0.0, 3.5, 6.0]))
     results = {
-        "agent57": [ours],
-        "uniform choice": [slow],
+        "agent57": [ours, ours],
+        "uniform choice": [slow, slow],
         "r2d2": [outcome("r2d2", score=-0.1)],
     }
     assert all(c.judge(results).is_met for c in EXPLORATION_BANDIT.criteria)
