@@ -228,6 +228,9 @@ MEMORY = Experiment(
     lines={"target": 0.9, "guessing": 0.5},
 )
 
+# Without bandits, as in NGU: actors draw their arms, and the evaluator plays arm 0.
+WITHOUT_BANDITS = ("--controller.kind", "uniform", "--evaluator-controller.kind", "exploit")
+
 EXPLORATION_BANDIT = Experiment(
     name="exploration-bandit",
     claim="the bandit chooses a useful exploration rate: high beta early, low beta late",
@@ -235,12 +238,12 @@ EXPLORATION_BANDIT = Experiment(
     settings=SETTINGS["vector"],
     contestants={
         "agent57": Contestant(agent="agent57"),
-        "uniform choice": Contestant(agent="agent57", options=("--controller.kind", "uniform")),
+        "uniform choice": Contestant(agent="agent57", options=WITHOUT_BANDITS),
         "r2d2": R2D2,
     },
     budgets={
         "minutes": Budget(frames=500_000, num_seeds=1, num_episodes=32),
-        "full": Budget(frames=500_000, num_seeds=6, num_episodes=32),
+        "full": Budget(frames=500_000, num_seeds=10, num_episodes=32),
     },
     criteria=(
         Criterion(
