@@ -228,7 +228,7 @@ MEMORY = Experiment(
     lines={"target": 0.9, "guessing": 0.5},
 )
 
-# Without bandits, as in NGU: actors draw their arms, and the evaluator plays arm 0.
+# Without bandits arms are chosen as the paper's NGU does: drawn by actors, arm 0 in evaluations.
 WITHOUT_BANDITS = ("--controller.kind", "uniform", "--evaluator-controller.kind", "exploit")
 
 EXPLORATION_BANDIT = Experiment(
@@ -243,7 +243,7 @@ EXPLORATION_BANDIT = Experiment(
     },
     budgets={
         "minutes": Budget(frames=500_000, num_seeds=1, num_episodes=32),
-        "full": Budget(frames=500_000, num_seeds=10, num_episodes=32),
+        "full": Budget(frames=500_000, num_seeds=6, num_episodes=32),
     },
     criteria=(
         Criterion(

@@ -126,11 +126,11 @@ def test_the_best_return_of_the_mine_is_that_of_dynamic_programming():
     for _ in range(Mine.max_steps):
         value = (earns + value[leads]).max(axis=1)
     np.testing.assert_allclose(value[0], Mine.optimal_return, rtol=1e-6)
-    # 28 moves there, the last of them already paid, then 72 steps of standing still
-    np.testing.assert_allclose(Mine.optimal_return, 0.1 + 72 * 0.1 - 28 * 0.0005)
+    # 34 moves there, the last of them already paid, then 66 steps of standing still
+    np.testing.assert_allclose(Mine.optimal_return, 0.1 + 66 * 0.1 - 34 * 0.0005)
 
 
-def test_random_steps_hardly_ever_find_the_mine_and_standing_still_is_best_without_it():
+def test_random_steps_practically_never_find_the_mine_and_standing_still_is_best_without_it():
     leads, earns = mine_moves()
     at_mine = np.unique(leads[earns > 0])
     assert len(at_mine) == 1
@@ -141,7 +141,7 @@ def test_random_steps_hardly_ever_find_the_mine_and_standing_still_is_best_witho
         found += there[at_mine].item()
         there[at_mine] = 0.0
         chance = there
-    assert 1 / 9300 < found < 1 / 9100
+    assert 1.8e-6 < found < 2.0e-6
     assert set(np.round(earns[earns <= 0], 6)) == {0.0, -0.0005}
 
 
@@ -168,5 +168,5 @@ def test_the_mine_is_drawn_from_above():
     rules = Mine()
     cells = rules.picture(np.array([0, 3]))[8::16, 8::16] > 0  # one pixel of each cell
     assert cells[..., 0].sum() == 81 - 49
-    assert np.argwhere(cells[..., 1]).tolist() == [[4, 8]]
+    assert np.argwhere(cells[..., 1]).tolist() == [[6, 4]]
     assert np.argwhere(cells[..., 2]).tolist() == [[0, 3]]
