@@ -37,15 +37,9 @@ def test_training_seconds_are_means_over_seeds() -> None:
 
 
 def test_frames_behind_are_the_difference_less_two_standard_errors() -> None:
-    (
-        first,
-        second,
-        third,
-        never,
-    ) = (  # reach 0.5 after 100, 200 and 300 frames, or count with all 400
-        outcome(curve=np.array(curve))
-        for curve in ([0.9, 0, 0, 0], [0, 0.5, 0, 0], [0, np.nan, 0.6, 0.1], [0, 0.4, 0, 0])
-    )
+    # 0.5 is reached after 100, 200 and 300 frames, or never, which counts as all 400
+    curves = ([0.9, 0, 0, 0], [0, 0.5, 0, 0], [0, np.nan, 0.6, 0.1], [0, 0.4, 0, 0])
+    first, second, third, never = (outcome(curve=np.array(curve)) for curve in curves)
     results = {"ours": [first, second], "theirs": [third, never]}
     # means 150 and 350; variances of both 5,000 (two deviations of 50, over one)
     error = (5000 / 2 + 5000 / 2) ** 0.5

@@ -1,5 +1,7 @@
 """The experiments as they are written down: every run a valid configuration, criteria by hand."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -7,6 +9,7 @@ from agent57.commands.train import configured
 from agent57.config import Config
 from agent57.envs.toy import TOYS, Discounting
 from agent57.ops.family import gammas
+from agent57.presets import PRESETS
 from agent57.reproduce.catalogue import EXPERIMENTS
 from agent57.reproduce.experiment import Verdict
 from agent57.reproduce.tasks import (
@@ -136,6 +139,16 @@ def test_exploration_is_judged_by_return_by_the_best_arms_by_plays_and_by_speed(
     lucky = outcome("r2d2", score=1.0)
     results = {"agent57": [backwards], "uniform choice": [outcome()], "r2d2": [lucky]}
     assert not any(c.judge(results).is_met for c in EXPLORATION_BANDIT.criteria)
+
+
+def test_uniform_choice_is_agent57_with_the_controllers_of_ngu() -> None:
+    ours = config_of("exploration-bandit", "agent57")
+    theirs = config_of("exploration-bandit", "uniform choice")
+    kinds = (theirs.controller.kind, theirs.evaluator_controller.kind)
+    assert kinds == (PRESETS["ngu"].controller.kind, PRESETS["ngu"].evaluator_controller.kind)
+    bandits = {"controller": ours.controller, "evaluator_controller": ours.evaluator_controller}
+    assert replace(theirs, **bandits) == ours
+    assert theirs != ours
 
 
 def test_toys_that_experiments_use_exist() -> None:
