@@ -3,7 +3,7 @@
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from agent57.policy import load as load
+    from agent57.trained.loaded_policy import load as load
 
 __version__ = "0.1.0"
 __all__ = ["__version__", "load"]
@@ -12,7 +12,7 @@ __all__ = ["__version__", "load"]
 def __getattr__(name: str) -> Any:  # noqa: ANN401
     """`agent57.load`, imported when first asked for: it needs torch, the command line may not."""
     if name == "load":
-        from agent57.policy import load
+        from agent57.trained.loaded_policy import load
 
         return load
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -21,7 +21,7 @@ USAGE_ERROR = 2
 FAILURE = 1
 INTERRUPTED = 130
 
-COMMANDS = {  # each is agent57.commands.<name>
+COMMANDS = {  # each is agent57.commands.<name>, but for MODULES
     "train": "train an agent",
     "resume": "continue a run exactly where it stopped",
     "evaluate": "play episodes with a trained run, and film one",
@@ -33,6 +33,7 @@ COMMANDS = {  # each is agent57.commands.<name>
     "bench": "how fast each part is, beside what this machine cannot avoid",
     "presets": "list the systems of the paper, or compare two",
 }
+MODULES = {"presets": "list_presets"}
 
 
 def main() -> None:
@@ -76,7 +77,7 @@ def _command(name: str) -> Callable[[list[str], Console], None]:
         hint = f"did you mean {close[0]}?" if close else f"choose one of {', '.join(COMMANDS)}"
         raise ConfigError(f"unknown command {name!r}; {hint}")
     command: Callable[[list[str], Console], None]
-    command = importlib.import_module(f"agent57.commands.{name}").main
+    command = importlib.import_module(f"agent57.commands.{MODULES.get(name, name)}").main
     return command
 
 

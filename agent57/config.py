@@ -10,15 +10,29 @@ import math
 from dataclasses import dataclass, field
 from typing import Any, Literal, get_args, get_origin
 
-CONFIG_VERSION = 6
-# What a file of an earlier version may lack: its run was trained with what is now the default,
-# except that forget gates began at 0 for a while.
-LATER_FIELDS = {
+CONFIG_VERSION = 7
+# Fields that a file of this version or an older one may lack. Its run was trained with what is now
+# the default, except that forget gates began at 0 for a while.
+LATER_FIELDS: dict[int, tuple[str, ...]] = {
+    6: (),
     5: ("network.head_slope",),
     4: ("network.view_gain",),
     3: ("env.actions",),
     2: ("curiosity.error_horizon", "network.initial_weights", "network.forget_bias"),
     1: ("cluster", "run.runtime", "learner.td_scale"),
+}
+# Fields that were renamed: (last version with the old name, section, old name): new name.
+RENAMED_FIELDS = {
+    (6, "curiosity", "memory"): "memory_size",
+    (6, "learner", "batch"): "batch_size",
+    (6, "network", "embedding"): "embedding_size",
+    (6, "network", "features"): "feature_size",
+    (6, "network", "head"): "head_size",
+    (6, "network", "inverse_head"): "inverse_head_size",
+    (6, "network", "rnd"): "rnd_size",
+    (6, "network", "state"): "state_size",
+    (6, "sequence", "period"): "replay_period",
+    (6, "sequence", "trace"): "trace_length",
 }
 
 
@@ -145,14 +159,14 @@ class CuriosityConfig:
     cluster_distance: float = 8e-3  # xi, NGU table 6
     pseudo_count: float = 1e-3  # c, NGU table 6
     max_similarity: float = 8.0  # s_m, NGU table 6
-    memory: int = 30_000  # embeddings kept per episode, table
+    memory_size: int = 30_000  # embeddings kept per episode, table
     max_modulation: float = 5.0  # L, table
     warmup_steps: int = 1000  # agent steps of a lane before its alpha may differ from 1; spec 25
     error_horizon: int = 0  # latest steps of a lane that RND errors are compared with; 0: all
 
     def __post_init__(self) -> None:
         require_positive(
-            self, "curiosity", "neighbours", "kernel_epsilon", "pseudo_count", "memory",
+            self, "curiosity", "neighbours", "kernel_epsilon", "pseudo_count", "memory_size",
             "max_similarity",
         )  # fmt: skip
         require(
@@ -165,9 +179,9 @@ class CuriosityConfig:
             f"curiosity.warmup_steps must not be negative, got {self.warmup_steps}",
         )
         require(
-            self.memory >= self.neighbours,
-            f"curiosity.memory must be at least curiosity.neighbours ({self.neighbours}), "
-            f"got {self.memory}",
+            self.memory_size >= self.neighbours,
+            f"curiosity.memory_size must be at least curiosity.neighbours ({self.neighbours}), "
+            f"got {self.memory_size}",
         )
         require(
             self.max_modulation >= 1,
@@ -188,12 +202,12 @@ class NetworkConfig:
     core: Literal["lstm", "none"] = "lstm"
     channels: tuple[int, ...] = (32, 64, 64)  # of the pixel torso: 8x8/4, 4x4/2, 3x3/1 (DQN)
     grid_channels: tuple[int, ...] = (16, 32)  # of 3x3 layers on small grids (NGU table 7)
-    features: int = 512  # width of the layer between torso and core
-    state: int = 512  # units of the LSTM
-    head: int = 512  # hidden units of the advantage and of the value head
-    embedding: int = 32  # controllable-state embedding f(x), NGU
-    inverse_head: int = 128  # hidden units of the inverse-dynamics classifier, NGU
-    rnd: int = 128  # outputs of the random and of the trained RND network, NGU
+    feature_size: int = 512  # width of the layer between torso and core
+    state_size: int = 512  # units of the LSTM
+    head_size: int = 512  # hidden units of the advantage and of the value head
+    embedding_size: int = 32  # controllable-state embedding f(x), NGU
+    inverse_head_size: int = 128  # hidden units of the inverse-dynamics classifier, NGU
+    rnd_size: int = 128  # outputs of the random and of the trained RND network, NGU
     reward_input: Literal["raw", "squash"] = "raw"  # how the previous rewards enter the network
     initial_weights: Literal["pytorch", "scaled"] = "pytorch"  # of the value networks; spec 44
     forget_bias: float = 1.0  # a new LSTM keeps about sigmoid of it from step to step; spec 44
@@ -202,8 +216,8 @@ class NetworkConfig:
 
     def __post_init__(self) -> None:
         require_positive(
-            self, "network", "features", "state", "head", "embedding", "inverse_head", "rnd",
-            "view_gain",
+            self, "network", "feature_size", "state_size", "head_size", "embedding_size",
+            "inverse_head_size", "rnd_size", "view_gain",
         )  # fmt: skip
         require_unit(self, "network", "head_slope")
         for name in ("channels", "grid_channels"):
@@ -223,32 +237,34 @@ class NetworkConfig:
 class SequenceConfig:
     """How experience is cut into windows, in agent steps."""
 
-    trace: int = 160  # H: steps trained per window, table
-    period: int = 80  # steps between the starts of adjacent windows, table; spec 19
+    trace_length: int = 160  # H: steps trained per window, table
+    replay_period: int = 80  # steps between the starts of adjacent windows, table; spec 19
     burn_in: int = 0  # steps that only warm the recurrent state up; spec 18 (R2D2: 40)
 
     def __post_init__(self) -> None:
-        require_positive(self, "sequence", "trace", "period")
+        require_positive(self, "sequence", "trace_length", "replay_period")
         require(self.burn_in >= 0, f"sequence.burn_in must not be negative, got {self.burn_in}")
         require(
-            self.period <= self.trace,  # or steps between two windows are trained in neither
-            f"sequence.period must be at most sequence.trace ({self.trace}), got {self.period}",
+            self.replay_period
+            <= self.trace_length,  # or steps between two windows are trained in neither
+            f"sequence.replay_period must be at most sequence.trace_length ({self.trace_length}), "
+            f"got {self.replay_period}",
         )
         require(
-            self.window % self.period == 0,
-            f"sequence.trace + sequence.burn_in must be a multiple of sequence.period "
-            f"({self.period}), got {self.window}",
+            self.window_length % self.replay_period == 0,
+            f"sequence.trace_length + sequence.burn_in must be a multiple of "
+            f"sequence.replay_period ({self.replay_period}), got {self.window_length}",
         )
 
     @property
-    def window(self) -> int:
+    def window_length(self) -> int:
         """Steps stored per window, T; one more observation is there to bootstrap from."""
-        return self.burn_in + self.trace
+        return self.burn_in + self.trace_length
 
     @property
-    def blocks(self) -> int:
-        """Blocks of `period` steps that make up a window."""
-        return self.window // self.period
+    def blocks_per_window(self) -> int:
+        """Blocks of `replay_period` steps that make up a window."""
+        return self.window_length // self.replay_period
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -284,7 +300,7 @@ class LearnerConfig:
     trace_decay: float = 0.95  # Retrace lambda, table
     target_epsilon: float = 0.01  # of the epsilon-greedy target policy, table
     n_step: int = 5  # of the n-step double-Q loss, R2D2
-    batch: int = 64  # windows per update, table
+    batch_size: int = 64  # windows per update, table
     learning_rate: float = 1e-4  # of the value networks, table
     novelty_learning_rate: float = 5e-4  # of inverse dynamics and RND, table
     adam_epsilon: float = 1e-4  # table
@@ -301,7 +317,7 @@ class LearnerConfig:
 
     def __post_init__(self) -> None:
         require_positive(
-            self, "learner", "squash_epsilon", "n_step", "batch", "learning_rate",
+            self, "learner", "squash_epsilon", "n_step", "batch_size", "learning_rate",
             "novelty_learning_rate", "adam_epsilon", "clip_norm", "target_period", "novelty_steps",
         )  # fmt: skip
         require_unit(self, "learner", "trace_decay", "target_epsilon")
@@ -426,14 +442,14 @@ class Config:
             "set network.values to separate, or learner.mixture to identity",
         )
         require(
-            self.replay.capacity >= 2 * self.sequence.window,
-            f"replay.capacity must hold two windows ({2 * self.sequence.window} transitions), "
-            f"got {self.replay.capacity}",
+            self.replay.capacity >= 2 * self.sequence.window_length,
+            f"replay.capacity must hold two windows ({2 * self.sequence.window_length} "
+            f"transitions), got {self.replay.capacity}",
         )
         require(
-            self.replay.min_windows * self.sequence.period <= self.replay.capacity,
-            f"replay.min_windows of {self.sequence.period} steps must fit in replay.capacity "
-            f"({self.replay.capacity} transitions), got {self.replay.min_windows}",
+            self.replay.min_windows * self.sequence.replay_period <= self.replay.capacity,
+            f"replay.min_windows of {self.sequence.replay_period} steps must fit in "
+            f"replay.capacity ({self.replay.capacity} transitions), got {self.replay.min_windows}",
         )
         if self.run.runtime == "cluster":
             self._check_cluster()
@@ -446,15 +462,15 @@ class Config:
             f"got {self.actor.lanes}: set --lanes-per-actor",
         )
         require(
-            self.learner.batch % self.cluster.learners == 0,
-            f"learner.batch must be a multiple of cluster.learners ({self.cluster.learners}), "
-            f"got {self.learner.batch}",
+            self.learner.batch_size % self.cluster.learners == 0,
+            f"learner.batch_size must be a multiple of cluster.learners ({self.cluster.learners}), "
+            f"got {self.learner.batch_size}",
         )
         shard_capacity = self.replay.capacity // self.cluster.shards
         require(
-            shard_capacity >= 2 * self.sequence.window,
-            f"replay.capacity must hold two windows ({2 * self.sequence.window} transitions) in "
-            f"each of the {self.cluster.shards} shards, got {self.replay.capacity}",
+            shard_capacity >= 2 * self.sequence.window_length,
+            f"replay.capacity must hold two windows ({2 * self.sequence.window_length} "
+            f"transitions) in each of the {self.cluster.shards} shards, got {self.replay.capacity}",
         )
         require(
             self.run.checkpoints_kept >= 2,
@@ -484,7 +500,20 @@ def from_dict(values: dict[str, Any]) -> Config:
     optional = tuple(
         name for later, names in LATER_FIELDS.items() if later >= version for name in names
     )
-    return _build(Config, {k: v for k, v in values.items() if k != "version"}, "", optional)
+    sections = {k: _renamed(version, k, v) for k, v in values.items() if k != "version"}
+    return _build(Config, sections, "", optional)
+
+
+def _renamed(version: int, section: str, fields: Any) -> Any:  # noqa: ANN401
+    """The fields of a section under the names of today."""
+    if not isinstance(fields, dict):
+        return fields
+    new = {
+        old: name
+        for (last, of, old), name in RENAMED_FIELDS.items()
+        if of == section and version <= last
+    }
+    return {new.get(name, name): value for name, value in fields.items()}
 
 
 def _build(

@@ -12,7 +12,7 @@ from typing import Any
 from agent57.config import Config, ControllerConfig, FamilyConfig, SequenceConfig, require
 
 AGENT57 = Config()
-SMALL_TRACE = SequenceConfig(trace=80, period=40)
+SMALL_TRACE = SequenceConfig(trace_length=80, replay_period=40)
 NGU_FAMILY = FamilyConfig(discounts="ngu", max_gamma=0.997)
 UNIFORM = ControllerConfig(kind="uniform")
 EXPLOIT = ControllerConfig(kind="exploit", window=3600, epsilon=0.01)
@@ -39,7 +39,7 @@ PRESETS: dict[str, Config] = {
     "ngu-bandit": replace(AGENT57, network=NGU.network),
     "r2d2": replace(
         R2D2_RETRACE,
-        sequence=SequenceConfig(trace=80, period=40, burn_in=40),
+        sequence=SequenceConfig(trace_length=80, replay_period=40, burn_in=40),
         replay=replace(NGU.replay, capacity=4_000_000, importance_exponent=0.6),
         learner=replace(NGU.learner, loss="n_step", adam_epsilon=1e-3, target_period=2500),
         actor=replace(NGU.actor, pull_period=400, epsilon_alpha=7.0),
@@ -75,12 +75,14 @@ def _laptop(config: Config) -> Config:
         family=_fewer_arms(config.family, 8),
         controller=replace(config.controller, window=40),
         evaluator_controller=replace(config.evaluator_controller, window=50),
-        network=replace(config.network, channels=(16, 16, 16), features=128, state=128, head=128),
+        network=replace(
+            config.network, channels=(16, 16, 16), feature_size=128, state_size=128, head_size=128
+        ),
         sequence=_shorter(config.sequence, 8),
         replay=replace(config.replay, capacity=100_000, min_windows=500, samples_per_insert=4.0),
         learner=replace(
             config.learner,
-            batch=8,
+            batch_size=8,
             learning_rate=5 * config.learner.learning_rate,
             adam_epsilon=config.learner.adam_epsilon / 100,
             # Copied sooner, the target's errors would be those of the online network.
@@ -103,21 +105,21 @@ def _tiny(config: Config) -> Config:
             config.network,
             channels=(8, 16, 16),
             grid_channels=(8, 16),
-            features=64,
-            state=64,
-            head=64,
-            embedding=16,
-            inverse_head=32,
-            rnd=32,
+            feature_size=64,
+            state_size=64,
+            head_size=64,
+            embedding_size=16,
+            inverse_head_size=32,
+            rnd_size=32,
         ),
         sequence=_shorter(config.sequence, 8),
         replay=replace(config.replay, capacity=50_000, min_windows=50, samples_per_insert=4.0),
         learner=replace(
-            config.learner, batch=16, learning_rate=1e-3, target_period=100, compile="off"
+            config.learner, batch_size=16, learning_rate=1e-3, target_period=100, compile="off"
         ),
         actor=replace(config.actor, lanes=8, pull_period=20),
         cluster=replace(config.cluster, actors=2),
-        curiosity=replace(config.curiosity, memory=2000, warmup_steps=100),
+        curiosity=replace(config.curiosity, memory_size=2000, warmup_steps=100),
         run=replace(config.run, log_frames=2000),
     )
 
@@ -136,8 +138,8 @@ def _fewer_arms(family: FamilyConfig, arms: int) -> FamilyConfig:
 
 def _shorter(sequence: SequenceConfig, factor: int) -> SequenceConfig:
     return SequenceConfig(
-        trace=sequence.trace // factor,
-        period=sequence.period // factor,
+        trace_length=sequence.trace_length // factor,
+        replay_period=sequence.replay_period // factor,
         burn_in=sequence.burn_in // factor,
     )
 

@@ -23,9 +23,9 @@ import torch
 
 from agent57.config import Config, to_dict
 from agent57.presets import make_config
-from agent57.records.checkpoint import CheckpointStore
 from agent57.replay.block import Block
 from agent57.runtime import inline
+from agent57.storage.checkpoint import CheckpointStore
 
 BLOCKS_PER_EPISODE = 20  # a game of Pong lost at random
 STEPS_PER_SECOND = 60  # of a laptop run on two cores; what the next checkpoint has to add
@@ -122,7 +122,7 @@ def measure(transitions: int, threads: int, where: Path) -> dict:
     torch.set_num_threads(threads)
     parts = inline.build(config, torch.device("cpu"))
     parts.evaluator.step(0)
-    period = config.sequence.period
+    period = config.sequence.replay_period
     blocks = repeated(played(parts, 6 * period), period)
     fill(parts, blocks, transitions)
     figures: dict = {"blocks": len(parts.replay.live_ids), "replay_bytes": parts.replay.num_bytes}

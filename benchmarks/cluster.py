@@ -29,7 +29,9 @@ def make(args: argparse.Namespace):
         env=replace(config.env, name=args.env),
         actor=replace(config.actor, lanes=args.actors * args.lanes_per_actor),
         cluster=replace(config.cluster, actors=args.actors),
-        replay=replace(config.replay, min_windows=config.replay.capacity // config.sequence.period),
+        replay=replace(
+            config.replay, min_windows=config.replay.capacity // config.sequence.replay_period
+        ),
         run=replace(config.run, runtime="cluster", frames=10**12, threads=1),
     )
 

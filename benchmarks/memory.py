@@ -31,11 +31,11 @@ import matplotlib.pyplot as plt
 from agent57.config import Config
 from agent57.player import Player
 from agent57.presets import make_config
-from agent57.records.folder import RunFolder
-from agent57.records.journal import Journal, resident_bytes
 from agent57.runtime import inline
-from agent57.runtime.memory import keep_freed_memory
+from agent57.runtime.allocator import keep_freed_memory
 from agent57.runtime.saving import Saver
+from agent57.storage.folder import RunFolder
+from agent57.storage.journal import Journal, resident_bytes
 
 LIMIT_GB = 6.0
 LOG_FRAMES = 4000
@@ -129,13 +129,15 @@ def fill(config: Config, parts: inline.Parts) -> None:
     player.networks.value = Guess(value)
     player.curiosity = Boredom(curiosity, np.random.default_rng(0))
     capacity, reported = config.replay.capacity, 0
-    slack = config.actor.lanes * config.sequence.window  # blocks leave before the last ones fit
+    slack = (
+        config.actor.lanes * config.sequence.window_length
+    )  # blocks leave before the last ones fit
     while parts.replay.num_transitions < capacity - slack:
         for block in parts.actor.step()[0]:
             parts.replay.add(block)
         if parts.replay.num_transitions >= capacity * reported / REPORTS:
             reported += 1
-            if parts.replay.num_windows >= config.learner.batch:
+            if parts.replay.num_windows >= config.learner.batch_size:
                 update(config, parts)
             size = parts.replay.num_bytes / 1e6
             print(
@@ -147,7 +149,7 @@ def fill(config: Config, parts: inline.Parts) -> None:
 
 
 def update(config: Config, parts: inline.Parts) -> None:
-    batch = parts.replay.sample(config.learner.batch)
+    batch = parts.replay.sample(config.learner.batch_size)
     parts.replay.reprioritise(batch.key, parts.learner.update(batch).priorities)
 
 
@@ -160,7 +162,7 @@ def full(game: str, num_updates: int) -> dict:
     parts = inline.build(config, torch.device("cpu"))
     fill(config, parts)
     for _ in range(num_updates):
-        for _ in range(config.sequence.period):
+        for _ in range(config.sequence.replay_period):
             for block in parts.actor.step()[0]:
                 parts.replay.add(block)
             parts.evaluator.step(parts.actor.num_frames)
@@ -171,12 +173,12 @@ def full(game: str, num_updates: int) -> dict:
         Saver(config, folder, parts, journal, print).save_last()
         journal.close()
         folder.close()
-    memories = config.actor.lanes * config.curiosity.memory * config.network.embedding * 4
+    memories = config.actor.lanes * config.curiosity.memory_size * config.network.embedding_size * 4
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
     return {
         "game": game,
         "transitions": parts.replay.num_transitions,
-        "batch": f"{config.learner.batch} x {config.sequence.window}",
+        "batch": f"{config.learner.batch_size} x {config.sequence.window_length}",
         "updates": parts.learner.num_updates,
         "replay_megabytes": parts.replay.num_bytes / 1e6,
         "episodic_memories_megabytes_if_full": memories / 1e6,

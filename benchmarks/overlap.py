@@ -22,11 +22,11 @@ from pathlib import Path
 import numpy as np
 import torch
 
-from agent57.bench.plan import bench_config
+from agent57.bench.effort import bench_config
 from agent57.config import Config
 from agent57.envs.make import make_env
 from agent57.player import Decision, Player
-from agent57.runtime.memory import keep_freed_memory
+from agent57.runtime.allocator import keep_freed_memory
 from agent57.seeds import Role
 from agent57.types import Played
 

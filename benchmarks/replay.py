@@ -18,7 +18,7 @@ from pathlib import Path
 import numpy as np
 import torch
 
-from agent57.bench.plan import FULL
+from agent57.bench.effort import FULL
 from agent57.bench.play import (
     SEQUENCE,
     Recording,
@@ -29,7 +29,7 @@ from agent57.bench.play import (
     record,
 )
 from agent57.bench.play import insert as play_into
-from agent57.bench.replay import windows_by_key
+from agent57.bench.replaying import windows_by_key
 from agent57.config import ReplayConfig, SequenceConfig
 from agent57.replay.assembler import Assembler
 from agent57.replay.block import Layout
@@ -95,9 +95,9 @@ def encode_alone(rows: Rows, config: ReplayConfig) -> float:
     encoder = Encoder(config.compression)
     lane_major = rows.observation.swapaxes(0, 1)
     blocks = [
-        np.ascontiguousarray(lane_major[lane, t : t + SEQUENCE.period + 1])
+        np.ascontiguousarray(lane_major[lane, t : t + SEQUENCE.replay_period + 1])
         for lane in range(rows.num_lanes)
-        for t in range(0, rows.num_steps, SEQUENCE.period)
+        for t in range(0, rows.num_steps, SEQUENCE.replay_period)
     ]
     with ThreadPoolExecutor(config.threads) as pool:
         begun = time.perf_counter()
@@ -131,7 +131,7 @@ def measure_sample(replay: Replay, config: ReplayConfig, repeats: int) -> dict:
 
 def measure_scaling(sizes: tuple[int, ...], repeats: int = 200) -> dict:
     """Microseconds of a draw, a write-back of 64 windows and an insert, by number of windows."""
-    sequence = SequenceConfig(trace=2, period=1)
+    sequence = SequenceConfig(trace_length=2, replay_period=1)
     layout = Layout(
         observation_shape=(1,), observation_dtype="uint8", num_actions=2, num_values=1, state=1
     )

@@ -17,7 +17,7 @@ from pathlib import Path
 
 import numpy as np
 
-from agent57.bench.plan import FULL
+from agent57.bench.effort import FULL
 from agent57.bench.play import (
     LAYOUT,
     SEQUENCE,
@@ -32,7 +32,7 @@ from agent57.bench.play import (
 from agent57.config import ReplayConfig
 
 BATCH, GAMES = 64, FULL.games
-ROWS = SEQUENCE.window + 1
+ROWS = SEQUENCE.window_length + 1
 STATE = LAYOUT.state_shape
 Filled = tuple[float, Callable[[], object]]  # bytes per transition, and a function that samples
 
@@ -59,7 +59,7 @@ def fill_flashbax(recording: Recording) -> Filled:
         add_batch_size=num_lanes,
         sample_batch_size=BATCH,
         sample_sequence_length=ROWS,
-        period=SEQUENCE.period,
+        period=SEQUENCE.replay_period,
         min_length_time_axis=ROWS,
         max_length_time_axis=num_steps,
         priority_exponent=0.9,
@@ -74,8 +74,10 @@ def fill_flashbax(recording: Recording) -> Filled:
     }
     state = buffer.init({name: rows[0, 0] for name, rows in steps.items()})
     add = jax.jit(buffer.add, donate_argnums=0)
-    for t in range(0, num_steps, SEQUENCE.period):
-        state = add(state, {n: rows[:, t : t + SEQUENCE.period] for n, rows in steps.items()})
+    for t in range(0, num_steps, SEQUENCE.replay_period):
+        state = add(
+            state, {n: rows[:, t : t + SEQUENCE.replay_period] for n, rows in steps.items()}
+        )
     draw = jax.jit(buffer.sample)
     keys = iter(jax.random.split(jax.random.PRNGKey(0), 1000))
     size = sum(leaf.nbytes for leaf in jax.tree.leaves(state))
@@ -86,11 +88,11 @@ def fill_cpprb(recording: Recording) -> Filled:
     from cpprb import PrioritizedReplayBuffer
 
     num_lanes, num_steps = recording.action.shape
-    starts = range(0, num_steps - SEQUENCE.window + 1, SEQUENCE.period)
-    column = {"shape": (SEQUENCE.window,), "dtype": np.float32}
+    starts = range(0, num_steps - SEQUENCE.window_length + 1, SEQUENCE.replay_period)
+    column = {"shape": (SEQUENCE.window_length,), "dtype": np.float32}
     columns = {
         "observation": {"shape": (ROWS, *LAYOUT.observation_shape), "dtype": np.uint8},
-        "action": {"shape": (SEQUENCE.window,), "dtype": np.uint8},
+        "action": {"shape": (SEQUENCE.window_length,), "dtype": np.uint8},
         "extrinsic": column,
         "intrinsic": column,
         "action_prob": column,
@@ -100,7 +102,7 @@ def fill_cpprb(recording: Recording) -> Filled:
     states = random_states(len(starts))
     for lane in range(num_lanes):
         for state, start in zip(states, starts, strict=True):
-            rows = slice(start, start + SEQUENCE.window)
+            rows = slice(start, start + SEQUENCE.window_length)
             buffer.add(
                 observation=recording.observation[lane, start : start + ROWS],
                 action=recording.action[lane, rows],
@@ -112,7 +114,7 @@ def fill_cpprb(recording: Recording) -> Filled:
     stored = buffer.get_all_transitions()
     size = sum(stored[name].nbytes for name in columns)
     # Each window brings `period` new steps once an episode is long.
-    return size / (num_lanes * len(starts) * SEQUENCE.period), lambda: buffer.sample(
+    return size / (num_lanes * len(starts) * SEQUENCE.replay_period), lambda: buffer.sample(
         BATCH, beta=0.0
     )
 

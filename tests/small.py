@@ -33,14 +33,17 @@ def small_config(agent: str = "agent57", **sections: dict[str, Any]) -> Config:
     Presets that differ in the length of their windows alone are the same here.
     """
     config = make_config(agent, "tiny")
-    sizes = {"features": 12, "state": 6, "head": 10, "embedding": 5, "inverse_head": 8, "rnd": 7}
+    sizes = {
+        "feature_size": 12, "state_size": 6, "head_size": 10, "embedding_size": 5,
+        "inverse_head_size": 8, "rnd_size": 7,
+    }  # fmt: skip
     burn_in = 4 if config.sequence.burn_in else 0
     config = replace(
         config,
         network=replace(config.network, **sizes),
-        sequence=SequenceConfig(trace=8 - burn_in, period=4, burn_in=burn_in),
+        sequence=SequenceConfig(trace_length=8 - burn_in, replay_period=4, burn_in=burn_in),
         replay=replace(config.replay, capacity=2000, min_windows=2, threads=1),
-        learner=replace(config.learner, batch=4),
+        learner=replace(config.learner, batch_size=4),
         actor=replace(config.actor, lanes=3, pull_period=5),
     )
     return changed(config, **sections)
@@ -111,7 +114,7 @@ def random_batch(
 ) -> Batch:
     """Windows with these numbers of valid rows; those that are short terminated."""
     rng = torch.Generator().manual_seed(seed)
-    T, B, A = config.sequence.window, len(lengths), spec.num_actions
+    T, B, A = config.sequence.window_length, len(lengths), spec.num_actions
     networks = make_networks(config, spec)
 
     def normal(*shape: int) -> torch.Tensor:

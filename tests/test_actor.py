@@ -234,7 +234,7 @@ def test_what_is_behind_the_rewards_is_logged_as_means_over_lanes() -> None:
     assert actor.player.curiosity is not None
     for name, values in actor.player.curiosity.last.items():
         assert logged[f"curiosity/{name}"] == pytest.approx(float(values.mean()))
-    assert logged["curiosity/memory_fill"] == 2 / CONFIG.curiosity.memory
+    assert logged["curiosity/memory_fill"] == 2 / CONFIG.curiosity.memory_size
     incurious, _, logged = make_actor(small_config("r2d2")).step()
     assert not [name for name in logged if name.startswith("curiosity/")]
     assert incurious == []

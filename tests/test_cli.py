@@ -15,7 +15,7 @@ from rich.console import Console
 from agent57.cli import COMMANDS, run
 from agent57.commands.train import configured
 from agent57.config import Config, to_dict
-from agent57.records.folder import CONFIG_FILE, RunFolder
+from agent57.storage.folder import CONFIG_FILE, RunFolder
 
 
 class Sensors(gymnasium.Env):
@@ -93,10 +93,10 @@ WRONG = [
     (("--runtime", "cluster", "--cluster.shards", "9"), "cluster.shards must not exceed", "got 9"),
     (("--runtime", "cluster", "--ray-address", "127.0.0.1:9"), "nothing answers", "ray start"),
     (("--runtime", "clutser"), "--runtime", "clutser"),
-    (("--learner.batch", "-3"), "learner.batch must be positive", "got -3"),
-    (("--network.state", "0"), "network.state must be positive", "got 0"),
+    (("--learner.batch_size", "-3"), "learner.batch_size must be positive", "got -3"),
+    (("--network.state_size", "0"), "network.state_size must be positive", "got 0"),
     (("--replay.capacity", "10"), "replay.capacity must hold two windows", "got 10"),
-    (("--sequence.trace", "25"), "multiple of sequence.period (10)", "got 25"),
+    (("--sequence.trace_length", "25"), "multiple of sequence.replay_period (10)", "got 25"),
     (("--family.max-gamma", "1.5"), "family.max_gamma must lie in (0, 1)", "got 1.5"),
     (("--family.max_gamma", "0"), "family.max_gamma must lie in (0, 1)", "got 0"),
     (("--family.max-beta", "-0.3"), "family.max_beta must not be negative", "-0.3"),
@@ -256,10 +256,10 @@ def test_presets_are_listed_shown_and_compared() -> None:
     assert code == 0
     assert "network.values" in output
     assert "joint" in output
-    assert "learner.batch" not in output
+    assert "learner.batch_size" not in output
     code, output, _ = call("presets", "r2d2", "--scale", "tiny")
     assert code == 0
-    assert "learner.batch" in output
+    assert "learner.batch_size" in output
     code, output, _ = call("presets", "ngu", "--diff", "ngu")
     assert code == 0
     assert output.strip() == "no difference"

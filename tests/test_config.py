@@ -47,7 +47,7 @@ WRONG = [
     ("evaluator_controller", {"epsilon": 2.0}, "evaluator_controller.epsilon must lie in [0, 1]"),
     ("evaluator_controller", {"bonus": -1.0}, "evaluator_controller.bonus must not be negative"),
     ("curiosity", {"neighbours": 0}, "curiosity.neighbours must be positive"),
-    ("curiosity", {"memory": 9}, "curiosity.memory must be at least curiosity.neighbours (10)"),
+    ("curiosity", {"memory_size": 9}, "curiosity.memory_size must be at least"),
     ("curiosity", {"cluster_distance": -1.0}, "curiosity.cluster_distance must not be negative"),
     ("curiosity", {"cluster_distance": float("nan")}, "curiosity.cluster_distance must not be"),
     ("curiosity", {"warmup_steps": -1}, "curiosity.warmup_steps must not be negative, got -1"),
@@ -62,26 +62,26 @@ WRONG = [
     ("network", {"forget_bias": float("nan")}, "network.forget_bias must be finite, got nan"),
     ("network", {"head_slope": -0.1}, "network.head_slope must lie in [0, 1], got -0.1"),
     ("network", {"view_gain": 0.0}, "network.view_gain must be positive, got 0.0"),
-    ("network", {"state": 0}, "network.state must be positive, got 0"),
+    ("network", {"state_size": 0}, "network.state_size must be positive, got 0"),
     ("network", {"channels": (32, 64)}, "network.channels must be three"),
     ("network", {"channels": (32, 0, 64)}, "network.channels must be positive sizes"),
     ("network", {"grid_channels": (0,)}, "network.grid_channels must be positive sizes"),
-    ("sequence", {"trace": 0}, "sequence.trace must be positive, got 0"),
+    ("sequence", {"trace_length": 0}, "sequence.trace_length must be positive, got 0"),
     (
         "sequence",
-        {"trace": 80, "period": 120, "burn_in": 40},
-        "sequence.period must be at most sequence.trace (80), got 120",
+        {"trace_length": 80, "replay_period": 120, "burn_in": 40},
+        "sequence.replay_period must be at most sequence.trace_length (80), got 120",
     ),
-    ("sequence", {"trace": 100}, "must be a multiple of sequence.period (80), got 100"),
+    ("sequence", {"trace_length": 100}, "a multiple of sequence.replay_period (80), got 100"),
     ("sequence", {"burn_in": -80}, "sequence.burn_in must not be negative"),
-    ("sequence", {"burn_in": 30}, "must be a multiple of sequence.period (80), got 190"),
+    ("sequence", {"burn_in": 30}, "must be a multiple of sequence.replay_period (80), got 190"),
     ("replay", {"capacity": 0}, "replay.capacity must be positive, got 0"),
     ("replay", {"capacity": 319}, "replay.capacity must hold two windows (320 transitions)"),
     ("replay", {"min_windows": 70_000}, "must fit in replay.capacity"),
     ("replay", {"samples_per_insert": 0.0}, "replay.samples_per_insert must be positive"),
     ("replay", {"priority_exponent": 1.1}, "replay.priority_exponent must lie in [0, 1]"),
     ("replay", {"compression": 23}, "replay.compression must be a zstd level from 1 to 22"),
-    ("learner", {"batch": -1}, "learner.batch must be positive, got -1"),
+    ("learner", {"batch_size": -1}, "learner.batch_size must be positive, got -1"),
     ("learner", {"learning_rate": float("nan")}, "learner.learning_rate must be positive"),
     ("learner", {"learning_rate": float("inf")}, "learner.learning_rate must be positive"),
     ("learner", {"trace_decay": 1.01}, "learner.trace_decay must lie in [0, 1]"),
@@ -128,9 +128,9 @@ def test_a_configuration_cannot_be_changed() -> None:
 
 
 def test_windows_and_blocks_by_hand() -> None:
-    sequence = SequenceConfig(trace=80, period=40, burn_in=40)
-    assert (sequence.window, sequence.blocks) == (120, 3)
-    assert (SequenceConfig().window, SequenceConfig().blocks) == (160, 2)
+    sequence = SequenceConfig(trace_length=80, replay_period=40, burn_in=40)
+    assert (sequence.window_length, sequence.blocks_per_window) == (120, 3)
+    assert (SequenceConfig().window_length, SequenceConfig().blocks_per_window) == (160, 2)
 
 
 def test_who_is_curious() -> None:
@@ -160,8 +160,8 @@ def test_fields_that_are_unknown_or_missing_are_errors() -> None:
     with pytest.raises(ConfigError, match="unknown config field env.sped"):
         from_dict(values)
     values = to_dict(Config())
-    del values["learner"]["batch"]
-    with pytest.raises(ConfigError, match="config field learner.batch is missing"):
+    del values["learner"]["batch_size"]
+    with pytest.raises(ConfigError, match="config field learner.batch_size is missing"):
         from_dict(values)
     values = to_dict(Config())
     del values["replay"]
@@ -175,7 +175,7 @@ def test_fields_that_are_unknown_or_missing_are_errors() -> None:
         from_dict(values)
 
 
-@pytest.mark.parametrize("version", [0, 7, None, "1", 2.0])
+@pytest.mark.parametrize("version", [0, 8, None, "1", 2.0])
 def test_another_version_is_an_error_that_says_what_to_do(version: object) -> None:
     with pytest.raises(ConfigError, match="install the agent57 that wrote it"):
         from_dict({**to_dict(Config()), "version": version})
@@ -221,13 +221,25 @@ def test_a_file_of_an_earlier_version_lacks_what_came_later() -> None:
         from_dict({**values, "version": 2})
 
 
+def test_a_file_of_an_earlier_version_has_the_names_of_its_time() -> None:
+    values = to_dict(replace(Config(), sequence=SequenceConfig(trace_length=40, replay_period=20)))
+    sequence = values["sequence"]
+    sequence["trace"], sequence["period"] = (
+        sequence.pop("trace_length"),
+        sequence.pop("replay_period"),
+    )
+    assert from_dict({**values, "version": 6}).sequence.trace_length == 40
+    with pytest.raises(ConfigError, match="unknown config field sequence.period"):
+        from_dict(values)
+
+
 @pytest.mark.parametrize(
     ("sections", "message"),
     [
         ({"cluster": {"actors": 0}}, "cluster.actors must be positive"),
         ({"cluster": {"actors": 3}}, "actor.lanes must be a multiple of cluster.actors"),
         ({"cluster": {"actors": 2, "shards": 3}}, "cluster.shards must not exceed"),
-        ({"cluster": {"learners": 3}}, "learner.batch must be a multiple of cluster.learners"),
+        ({"cluster": {"learners": 3}}, "learner.batch_size must be a multiple of cluster.learners"),
         ({"cluster": {"actor_gpus": 1.5}}, "cluster.actor_gpus must lie in"),
         ({"run": {"runtime": "cluster", "checkpoints_kept": 1}}, "at least 2 on a cluster.* got 1"),
         (

@@ -454,8 +454,13 @@ def test_every_system_of_the_paper_makes_an_update(agent: str) -> None:
     config = make_config(agent, "tiny")
     learner, sequence = make_learner(config), config.sequence
     before = weights_of(learner, "value.")
-    lengths = (sequence.window, sequence.burn_in + 1, sequence.window, sequence.window - 1)
-    starts = (0, sequence.period, sequence.period, 2 * sequence.period)
+    lengths = (
+        sequence.window_length,
+        sequence.burn_in + 1,
+        sequence.window_length,
+        sequence.window_length - 1,
+    )
+    starts = (0, sequence.replay_period, sequence.replay_period, 2 * sequence.replay_period)
     update = learner.update(random_batch(config, lengths, starts))
     assert update.priorities.shape == (4,)
     assert (update.priorities > 0).all()

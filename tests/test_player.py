@@ -168,7 +168,7 @@ def test_intrinsic_rewards_belong_to_the_state_arrived_at_by_definition() -> Non
     rows = play(player, 30, [0, 1, 3])
     embedding = make_networks(CONFIG, SPEC).embedding
     assert embedding is not None
-    memory = EpisodicMemory(3, CONFIG.network.embedding, CONFIG.curiosity)
+    memory = EpisodicMemory(3, CONFIG.network.embedding_size, CONFIG.curiosity)
 
     def embed(observation: np.ndarray) -> np.ndarray:
         with torch.no_grad():

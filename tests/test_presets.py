@@ -6,13 +6,15 @@ from agent57.config import Config, ConfigError
 from agent57.presets import DEFAULT_FRAMES, PRESETS, SCALES, difference, flatten, make_config
 
 SIZES = {  # what a scale may change; everything else is the algorithm's, but for TD errors' scale
-    "family.arms", "network.channels", "network.grid_channels", "network.features",
-    "network.state", "network.head", "network.embedding", "network.inverse_head", "network.rnd",
-    "sequence.trace", "sequence.period", "sequence.burn_in", "replay.capacity",
-    "replay.min_windows", "replay.samples_per_insert", "learner.batch", "learner.learning_rate",
+    "family.arms", "network.channels", "network.grid_channels", "network.feature_size",
+    "network.state_size", "network.head_size", "network.embedding_size", 
+    "network.inverse_head_size", "network.rnd_size",
+    "sequence.trace_length", "sequence.replay_period", "sequence.burn_in", "replay.capacity",
+    "replay.min_windows", "replay.samples_per_insert", "learner.batch_size",
+    "learner.learning_rate",
     "learner.adam_epsilon", "learner.target_period", "learner.compile",
     "learner.td_scale", "controller.window", "evaluator_controller.window", "evaluator.lanes",
-    "actor.lanes", "actor.epsilon_alpha", "actor.pull_period", "curiosity.memory",
+    "actor.lanes", "actor.epsilon_alpha", "actor.pull_period", "curiosity.memory_size",
     "curiosity.warmup_steps", "run.log_frames", "run.agent", "run.scale",
     "run.frames", "cluster.actors",
 }  # fmt: skip
@@ -33,7 +35,7 @@ def test_r2d2_keeps_its_own_learner_on_a_laptop(field: str) -> None:
 
 def test_a_laptop_learns_with_these_constants() -> None:
     learner = make_config("agent57", "laptop").learner
-    assert (learner.batch, learner.target_period, learner.td_scale) == (8, 300, "priority")
+    assert (learner.batch_size, learner.target_period, learner.td_scale) == (8, 300, "priority")
     assert learner.learning_rate == pytest.approx(5e-4)
     assert learner.adam_epsilon == pytest.approx(1e-6)
 
@@ -48,8 +50,8 @@ def test_the_scale_of_the_paper_changes_nothing(agent: str) -> None:
 def test_windows_keep_their_shape_at_every_scale(scale: str) -> None:
     for agent, preset in PRESETS.items():
         sequence = make_config(agent, scale).sequence
-        assert sequence.blocks == preset.sequence.blocks
-        ratio = preset.sequence.trace / sequence.trace
+        assert sequence.blocks_per_window == preset.sequence.blocks_per_window
+        ratio = preset.sequence.trace_length / sequence.trace_length
         assert sequence.burn_in == preset.sequence.burn_in / ratio
 
 

@@ -13,9 +13,16 @@ from agent57.cli import run
 
 TINY = [
     *("--scale", "tiny", "--run.threads", "1", "--run.log-frames", "200", "--actor.lanes", "4"),
-    *("--replay.min-windows", "4", "--learner.batch", "4", "--sequence.trace", "8"),
-    *("--sequence.period", "4", "--network.state", "16", "--network.features", "16"),
-    *("--network.head", "16", "--curiosity.warmup-steps", "20"),
+    *("--replay.min-windows", "4", "--learner.batch_size", "4", "--sequence.trace_length", "8"),
+    *(
+        "--sequence.replay_period",
+        "4",
+        "--network.state_size",
+        "16",
+        "--network.feature_size",
+        "16",
+    ),
+    *("--network.head_size", "16", "--curiosity.warmup-steps", "20"),
 ]
 
 

@@ -7,8 +7,8 @@ import torch
 
 from agent57.actor import Actor
 from agent57.bench.cost import Cost, Result, compare, cost_of
+from agent57.bench.effort import Plan, bench_config
 from agent57.bench.limits import Emulator, Limits, count_flops
-from agent57.bench.plan import Plan, bench_config
 from agent57.config import Config, CuriosityConfig, EnvConfig
 from agent57.curiosity.episodic import EpisodicMemory
 from agent57.envs.make import make_env
@@ -101,7 +101,7 @@ def flops_of_a_step(scale: str) -> int:
 
 def novelty(plan: Plan, limits: Limits, memory: int, lanes: int = 16) -> Result:
     """States per second scored against full episodic memories."""
-    config = CuriosityConfig(memory=memory)
+    config = CuriosityConfig(memory_size=memory)
     rng = np.random.default_rng(0)
     episodic = EpisodicMemory(lanes, 32, config)
     every = np.ones(lanes, bool)

@@ -6,8 +6,8 @@ import numpy as np
 import torch
 
 from agent57.bench.cost import Result, compare, cost_of
+from agent57.bench.effort import Plan, bench_config
 from agent57.bench.limits import Limits, count_flops
-from agent57.bench.plan import Plan, bench_config
 from agent57.config import Config
 from agent57.envs.make import check_env
 from agent57.envs.spec import EnvSpec
@@ -22,7 +22,7 @@ CPU = torch.device("cpu")
 def random_batch(config: Config, spec: EnvSpec, num_values: int, state_size: int) -> Batch:
     """A batch of full windows that nobody played."""
     rng = np.random.default_rng(0)
-    rows, size = config.sequence.window, config.learner.batch
+    rows, size = config.sequence.window_length, config.learner.batch_size
 
     def integers(high: int, *shape: int, dtype: type = np.int64) -> torch.Tensor:
         return torch.from_numpy(rng.integers(high, size=shape, dtype=dtype))
@@ -64,7 +64,7 @@ def learning(
     networks = make_networks(config, spec)
     learner = Learner(config, networks, CPU)
     batch = random_batch(config, spec, networks.num_values, networks.state_size)
-    rows, size = config.sequence.window, config.learner.batch
+    rows, size = config.sequence.window_length, config.learner.batch_size
 
     def update() -> None:
         learner.update(batch)

@@ -21,9 +21,9 @@ class Bench:
 def main(args: list[str], console: Console) -> None:
     """Measure, print and save."""
     known = parse(Bench, "bench", args)
-    from agent57.bench.plan import FULL, QUICK
-    from agent57.bench.run import run_bench
-    from agent57.records.folder import check_json
+    from agent57.bench.benchmark import run_bench
+    from agent57.bench.effort import FULL, QUICK
+    from agent57.storage.folder import check_json
 
     if known.json is not None:
         check_json(known.json)

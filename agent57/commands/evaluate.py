@@ -37,7 +37,7 @@ class Evaluate:
 def main(args: list[str], console: Console) -> None:
     """Play."""
     known = parse(Evaluate, "evaluate", args)
-    from agent57.runtime.evaluate import Trial, evaluate
+    from agent57.trained.evaluation import Trial, evaluate
 
     trial = Trial(
         episodes=known.episodes,

@@ -25,7 +25,7 @@ class Export:
 def main(args: list[str], console: Console) -> None:
     """Write the file."""
     known = parse(Export, "export", args)
-    from agent57.records.export import export_csv
+    from agent57.storage.csv_export import export_csv
 
     num_rows = export_csv(known.run, known.table, known.csv)
     console.print(f"{known.csv}: {num_rows:,} rows", highlight=False)

@@ -23,7 +23,7 @@ class Report:
 def main(args: list[str], console: Console) -> None:
     """Write the page."""
     known = parse(Report, "report", args)
-    from agent57.records.report import write_report
+    from agent57.reports.page import write_report
 
     file = write_report(list(known.runs), known.out)
     size = file.stat().st_size / 1e6

@@ -11,7 +11,7 @@ from rich.table import Table
 
 from agent57.commands.options import parse
 from agent57.config import require
-from agent57.reproduce.catalogue import EXPERIMENTS
+from agent57.experiments.catalogue import EXPERIMENTS
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -53,7 +53,7 @@ def main(args: list[str], console: Console) -> None:
     runs = known.runs or Path("runs/reproduce") / f"{known.name}-{known.budget}"
     out = known.out or runs
 
-    from agent57.reproduce.runner import reproduce
+    from agent57.experiments.runner import reproduce
 
     num_parallel = known.jobs or os.cpu_count() or 1
     is_seen = reproduce(experiment, known.budget, runs, out, num_parallel, console)

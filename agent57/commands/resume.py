@@ -10,7 +10,7 @@ from rich.console import Console
 
 from agent57.commands.options import parse
 from agent57.commands.train import mirrored
-from agent57.records.folder import read_config
+from agent57.storage.folder import read_config
 
 
 @dataclass(frozen=True, kw_only=True)

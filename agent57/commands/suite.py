@@ -62,8 +62,8 @@ def main(args: list[str], console: Console) -> None:
     ]
 
     from agent57.envs.make import check_options
-    from agent57.records.scores import check_reference
-    from agent57.runtime.suite import Suite, run_suite, suite_names
+    from agent57.experiments.suite_runs import Suite, run_suite, suite_names
+    from agent57.scores.published import check_reference
 
     suite = Suite(
         name=known.suite,

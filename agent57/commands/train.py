@@ -66,7 +66,7 @@ def main(args: list[str], console: Console) -> None:
 
 def mirrored(path: Path, config: Config) -> AbstractContextManager[object]:
     """A run's metrics sent to Weights & Biases while it trains."""
-    from agent57.records.wandb_mirror import WandbMirror
+    from agent57.storage.wandb_mirror import WandbMirror
 
     return WandbMirror(path, config)
 

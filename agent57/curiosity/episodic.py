@@ -34,7 +34,7 @@ class EpisodicMemory:
         self._num_threads = num_threads or torch.get_num_threads()
         self._pool = ThreadPoolExecutor(self._num_threads, "episodic-memory")
         # Zeros, because the operating system gives those without touching the memory.
-        self._memory = np.zeros((num_lanes, config.memory, embedding_size), dtype=np.float32)
+        self._memory = np.zeros((num_lanes, config.memory_size, embedding_size), dtype=np.float32)
         self._num_added = np.zeros(num_lanes, dtype=np.int64)  # in this episode
         self._distance_sum = np.zeros(num_lanes, dtype=np.float64)  # of squares
         self._distance_count = np.zeros(num_lanes, dtype=np.int64)
@@ -55,7 +55,7 @@ class EpisodicMemory:
     def add(self, embedding: np.ndarray, mask: np.ndarray) -> None:
         """Remember the states of the lanes in `mask` [E] unscored: first ones of an episode."""
         lanes = np.flatnonzero(mask)
-        self._memory[lanes, self._num_added[lanes] % self._config.memory] = embedding[lanes]
+        self._memory[lanes, self._num_added[lanes] % self._config.memory_size] = embedding[lanes]
         self._num_added[lanes] += 1
 
     def reset(self, mask: np.ndarray) -> None:
@@ -75,12 +75,12 @@ class EpisodicMemory:
         return nearest
 
     def _num_filled(self) -> np.ndarray:
-        return np.minimum(self._num_added, self._config.memory)
+        return np.minimum(self._num_added, self._config.memory_size)
 
     @property
     def fill(self) -> np.ndarray:
         """Share of each lane's memory that is taken [E]; where it is full the oldest are lost."""
-        return self._num_filled() / self._config.memory
+        return self._num_filled() / self._config.memory_size
 
     @property
     def mean_distance_sq(self) -> np.ndarray:

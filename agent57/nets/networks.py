@@ -32,7 +32,7 @@ class Networks(nn.Module):
         super().__init__()
         self.kind = kind
         self.max_value = max_value
-        self.state_size = config.state if config.core == "lstm" else 0
+        self.state_size = config.state_size if config.core == "lstm" else 0
         planes = num_planes(kind, observation_shape, max_value)
         make_trunk = partial(
             Trunk,
@@ -40,7 +40,7 @@ class Networks(nn.Module):
             (planes, *observation_shape[1:]),
             config.channels,
             config.grid_channels,
-            config.features,
+            config.feature_size,
         )
 
         def make_value(num_inputs: int) -> ValueNet:
@@ -48,9 +48,9 @@ class Networks(nn.Module):
                 make_trunk(),
                 num_inputs,
                 num_actions,
-                config.features,
-                config.state,
-                config.head,
+                config.feature_size,
+                config.state_size,
+                config.head_size,
                 config.core,
                 config.forget_bias,
                 config.head_slope,
@@ -63,11 +63,11 @@ class Networks(nn.Module):
             draw_scaled(self.value)
         self.value.amplify_view(config.view_gain)
         self.embedding = (
-            Embedding(make_trunk(), config.embedding, config.inverse_head, num_actions)
+            Embedding(make_trunk(), config.embedding_size, config.inverse_head_size, num_actions)
             if is_curious
             else None
         )
-        self.rnd = Rnd(make_trunk, config.rnd) if is_curious else None
+        self.rnd = Rnd(make_trunk, config.rnd_size) if is_curious else None
         self.td_squares: Tensor  # what `ops.td_scale.follow` keeps of the errors of each arm
         self.register_buffer("td_squares", torch.zeros(self.num_values + 1, num_arms))
         for module in self.modules():

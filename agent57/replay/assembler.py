@@ -1,9 +1,9 @@
 """Cuts what E lanes play into blocks, and keeps what the first priority of a window is made of.
 
-A window is `sequence.blocks` consecutive blocks of one episode, and each block completes at most
-one: block k the window that starts `sequence.blocks - 1` blocks before it, or, if the episode ends
-before any window is full, its last block the padded window that starts the episode. So every step
-of every episode is in some window, and no window crosses an episode's end.
+A window is a run of consecutive blocks of one episode, and each block completes at most one window:
+the one that ends with it. If the episode ends before any window is full, its last block completes
+the padded window that starts the episode. So every step of every episode is in some window, and no
+window crosses an episode's end.
 """
 
 import dataclasses
@@ -67,7 +67,7 @@ class Assembler:
         self._threads = threads
         self._pool = ThreadPoolExecutor(threads, "replay-compress")
 
-        lanes, period, blocks = num_lanes, sequence.period, sequence.blocks
+        lanes, period, blocks = num_lanes, sequence.replay_period, sequence.blocks_per_window
         values = (layout.num_values, layout.num_actions)
         self._lanes = np.arange(lanes)
         self._episode = np.zeros(lanes, np.int64)
@@ -81,7 +81,7 @@ class Assembler:
         self._observation = np.zeros(
             (lanes, period + 1, *layout.observation_shape), layout.observation_dtype
         )
-        # The last blocks of each lane; block k of an episode lies at k modulo `sequence.blocks`.
+        # The last blocks of each lane; block k of an episode lies at k modulo their number.
         self._steps = np.zeros((lanes, blocks, period), layout.step_dtype)
         self._value = np.zeros((lanes, blocks, period, *values), np.float32)
 
@@ -89,7 +89,7 @@ class Assembler:
         """Take one row of every lane; the blocks that are complete now."""
         self._check(played)
         ended = played.terminated | played.truncated
-        waiting = self._position == self._sequence.period
+        waiting = self._position == self._sequence.replay_period
         full = self._emit(waiting, played.value, played, is_last=False)
         self._index[waiting] += 1
         self._position[waiting] = 0
@@ -148,7 +148,7 @@ class Assembler:
     def _write(self, played: Played, ended: np.ndarray) -> None:
         lanes, row = self._lanes, self._position
         self._observation[lanes, row] = played.observation
-        cut = np.flatnonzero(ended | (row + 1 == self._sequence.period))
+        cut = np.flatnonzero(ended | (row + 1 == self._sequence.replay_period))
         if len(cut):
             self._observation[cut, row[cut] + 1] = played.next_observation[cut]
 
@@ -160,7 +160,7 @@ class Assembler:
             self._previous_intrinsic[first] = played.previous_intrinsic[first]
             self._state[first] = played.state[:, :, first].transpose(2, 0, 1, 3)
 
-        place = (lanes, self._index % self._sequence.blocks, row)
+        place = (lanes, self._index % self._sequence.blocks_per_window, row)
         steps = np.empty(len(lanes), self._layout.step_dtype)
         for name in ("action", "action_prob", "extrinsic", "intrinsic"):
             steps[name] = getattr(played, name)
@@ -204,7 +204,7 @@ class Assembler:
         self, lane: int, is_last: bool, is_terminated: bool, observations: bytes, compressed: bool
     ) -> Block:
         index, length = int(self._index[lane]), int(self._position[lane])
-        starts_window = not is_last or index == 0 or self._sequence.blocks == 1
+        starts_window = not is_last or index == 0 or self._sequence.blocks_per_window == 1
         return Block(
             lane=self._first_lane + lane,
             episode=int(self._episode[lane]),
@@ -215,7 +215,7 @@ class Assembler:
             arm=int(self._arm[lane]),
             observations=observations,
             is_compressed=compressed,
-            steps=self._steps[lane, index % self._sequence.blocks, :length].copy(),
+            steps=self._steps[lane, index % self._sequence.blocks_per_window, :length].copy(),
             previous_action=int(self._previous_action[lane]),
             previous_extrinsic=float(self._previous_extrinsic[lane]),
             previous_intrinsic=float(self._previous_intrinsic[lane]),
@@ -227,7 +227,11 @@ class Assembler:
         self, lanes: np.ndarray, is_terminated: np.ndarray, next_value: np.ndarray
     ) -> WindowTraces:
         """The windows that end with the current blocks of these lanes."""
-        blocks, period, window = self._sequence.blocks, self._sequence.period, self._sequence.window
+        blocks, period, window = (
+            self._sequence.blocks_per_window,
+            self._sequence.replay_period,
+            self._sequence.window_length,
+        )
         first = np.maximum(0, self._index[lanes] + 1 - blocks)
         length = (self._index[lanes] - first) * period + self._position[lanes]
         mask = np.arange(window) < length[:, None]

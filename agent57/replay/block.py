@@ -1,6 +1,6 @@
-"""A block: up to `sequence.period` consecutive steps of one episode, as actors send them and the
-replay keeps them. It is complete in itself: the bootstrap observation, the inputs of its first row
-and the recurrent state before it are inside, so windows can be cut and blocks evicted freely.
+"""A block: up to `sequence.replay_period` consecutive steps of one episode, as actors send it and
+the replay keeps it. It is complete in itself: the bootstrap observation, the inputs of its first
+row and the recurrent state before it are inside, so windows can be cut and blocks evicted freely.
 """
 
 import struct
@@ -83,7 +83,7 @@ class Block:
 
     def completes_window(self, sequence: SequenceConfig) -> bool:
         """Whether a window ends with this block: enough blocks before it, or the episode's end."""
-        return self.is_last or self.index >= sequence.blocks - 1
+        return self.is_last or self.index >= sequence.blocks_per_window - 1
 
     def to_bytes(self) -> bytes:
         """Everything in one versioned message."""

@@ -38,9 +38,10 @@ class Replay:
         *,
         pin_memory: bool = False,
     ) -> None:
-        if config.capacity < sequence.window:
+        if config.capacity < sequence.window_length:
             raise ValueError(
-                f"replay.capacity must hold a window ({sequence.window}), got {config.capacity}"
+                f"replay.capacity must hold a window ({sequence.window_length}), "
+                f"got {config.capacity}"
             )
         self._exponent = config.priority_exponent
         self._rng = rng

@@ -20,7 +20,7 @@ _NO_BLOCK = -1
 
 @dataclasses.dataclass(slots=True)
 class _Run:
-    """The running episode of one lane: its last `sequence.blocks` blocks."""
+    """The running episode of one lane: its last `sequence.blocks_per_window` blocks."""
 
     episode: int
     index: int  # of the newest block
@@ -62,7 +62,7 @@ class BlockStore:
     def window(self, first_id: int) -> list[Block]:
         """The blocks of the window that starts with a live block, as far as they have arrived."""
         window = [self.block(first_id)]
-        while len(window) < self._sequence.blocks:
+        while len(window) < self._sequence.blocks_per_window:
             first_id = int(self._following[first_id % self.num_slots])
             if first_id == _NO_BLOCK:
                 break
@@ -82,7 +82,9 @@ class BlockStore:
             self._grow()
         self._insert(block, run)
         self._evict()
-        is_whole = len(run.ids) == self._sequence.blocks or len(run.ids) == block.index + 1
+        is_whole = (
+            len(run.ids) == self._sequence.blocks_per_window or len(run.ids) == block.index + 1
+        )
         is_complete = block.completes_window(self._sequence) and is_whole
         return run.ids[0] if is_complete and run.ids[0] in self.live_ids else None
 
@@ -127,19 +129,19 @@ class BlockStore:
 
     def _check_window(self, window: list[Block]) -> None:
         first, last = window[0], window[-1]
-        is_whole = len(window) == self._sequence.blocks
+        is_whole = len(window) == self._sequence.blocks_per_window
         _check(is_whole or (first.index == 0 and last.is_last), "a window is cut short")
         _check(first.state is not None, "a window without its recurrent state")
         for offset, block in enumerate(window):
             place = (first.lane, first.episode, first.index + offset)
             _check((block.lane, block.episode, block.index) == place, "a window of strangers")
-            is_full = block.length == self._sequence.period and not block.is_last
+            is_full = block.length == self._sequence.replay_period and not block.is_last
             _check(is_full or block is last, "a gap inside a window")
 
     def _check_length(self, block: Block) -> None:
-        if not 0 < block.length <= self._sequence.period or len(block.steps) != block.length:
+        if not 0 < block.length <= self._sequence.replay_period or len(block.steps) != block.length:
             raise ValueError(f"{_name(block)} has {block.length} steps")
-        if block.length < self._sequence.period and not block.is_last:
+        if block.length < self._sequence.replay_period and not block.is_last:
             raise ValueError(f"{_name(block)} is cut short in mid-episode")
 
     def _continued(self, block: Block, allow_gap: bool) -> _Run:
@@ -167,7 +169,7 @@ class BlockStore:
         if run.ids and run.ids[-1] in self.live_ids:
             self._following[run.ids[-1] % self.num_slots] = block_id
         run.index = block.index
-        run.ids = [*run.ids, block_id][-self._sequence.blocks :]
+        run.ids = [*run.ids, block_id][-self._sequence.blocks_per_window :]
         self._runs[block.lane] = run
         if block.is_last:
             self._drop_states(self._runs.pop(block.lane))

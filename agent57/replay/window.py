@@ -50,11 +50,11 @@ class WindowReader:
                 rows.fill(column, window)
         for column, window in enumerate(windows):
             batch.arm[column] = window[0].arm
-            batch.start[column] = window[0].index * self._sequence.period
+            batch.start[column] = window[0].index * self._sequence.replay_period
         return batch
 
     def _allocate(self, size: int) -> Batch:
-        steps, layout = self._sequence.window, self._layout
+        steps, layout = self._sequence.window_length, self._layout
         num_values, parts, units = layout.state_shape
         return Batch(
             # Every row is written below: real ones decoded, the others set to zero.

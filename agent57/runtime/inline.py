@@ -19,12 +19,12 @@ from agent57.evaluator import Evaluator
 from agent57.learner import Learner
 from agent57.nets.networks import Networks
 from agent57.player import make_networks
-from agent57.records.journal import Journal
 from agent57.replay.block import Block, Layout
 from agent57.replay.buffer import Replay
 from agent57.replay.ratio import SamplesPerInsert
 from agent57.runtime.session import Session
 from agent57.seeds import Role, generator
+from agent57.storage.journal import Journal
 from agent57.types import Episode
 
 
@@ -133,7 +133,7 @@ def train(config: Config, parts: Parts, journal: Journal, session: Session) -> N
     """Play and learn until the run has its frames or the session is told to stop."""
     actor, replay, learner, evaluator = parts.actor, parts.replay, parts.learner, parts.evaluator
     ratio = SamplesPerInsert(config.replay)
-    batch_size = config.learner.batch
+    batch_size = config.learner.batch_size
     scores: list[Episode] = []  # of the evaluator, in the step under way
 
     def evaluate() -> None:

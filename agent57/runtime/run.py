@@ -16,21 +16,21 @@ from agent57.config import Config, ConfigError, require
 from agent57.envs.make import check_env, check_options
 from agent57.envs.spec import EnvironmentFault
 from agent57.learner import NonFiniteUpdate, check_precision
-from agent57.records.folder import (
+from agent57.runtime import inline
+from agent57.runtime.allocator import keep_freed_memory
+from agent57.runtime.cluster.tally import PartLost
+from agent57.runtime.cluster.where import prepare
+from agent57.runtime.saving import Saver
+from agent57.runtime.session import Parts, Session
+from agent57.storage.folder import (
     CHECKPOINTS,
     RunFolder,
     check_free,
     read_config,
     write_atomic,
 )
-from agent57.records.journal import Journal
-from agent57.records.view import TerminalView, duration
-from agent57.runtime import inline
-from agent57.runtime.cluster.tally import PartLost
-from agent57.runtime.cluster.where import prepare
-from agent57.runtime.memory import keep_freed_memory
-from agent57.runtime.saving import Saver
-from agent57.runtime.session import Parts, Session
+from agent57.storage.journal import Journal
+from agent57.terminal.live import TerminalView, duration
 
 
 class RunFailed(RuntimeError):

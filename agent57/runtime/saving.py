@@ -7,11 +7,11 @@ import torch
 from agent57.config import Config, ConfigError, from_dict, require, to_dict
 from agent57.envs.spec import EnvironmentFault
 from agent57.presets import difference
-from agent57.records.checkpoint import Checkpoint, CheckpointStore
-from agent57.records.folder import CHECKPOINTS, RunFolder
-from agent57.records.journal import Journal
 from agent57.runtime.cluster.tally import PartLost
 from agent57.runtime.session import Parts
+from agent57.storage.checkpoint import Checkpoint, CheckpointStore
+from agent57.storage.folder import CHECKPOINTS, RunFolder
+from agent57.storage.journal import Journal
 
 # The only fields that may differ from those a checkpoint was written with.
 FREE_FIELDS = {

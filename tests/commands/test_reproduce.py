@@ -6,9 +6,9 @@ from rich.console import Console
 from agent57.commands.options import parse
 from agent57.commands.reproduce import Reproduce, main
 from agent57.config import ConfigError
-from agent57.reproduce import runner
-from agent57.reproduce.catalogue import EXPERIMENTS
-from agent57.reproduce.experiment import Experiment
+from agent57.experiments import runner
+from agent57.experiments.catalogue import EXPERIMENTS
+from agent57.experiments.experiment import Experiment
 
 
 def test_list_names_every_experiment_its_task_and_what_must_come_out() -> None:

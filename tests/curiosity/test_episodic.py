@@ -14,7 +14,7 @@ from agent57.config import CuriosityConfig
 from agent57.curiosity.episodic import ROWS_PER_THREAD, EpisodicMemory
 from tests.ops import golden
 
-CONFIG = CuriosityConfig(memory=200)
+CONFIG = CuriosityConfig(memory_size=200)
 
 
 class MemoryByDefinition:
@@ -40,7 +40,7 @@ class MemoryByDefinition:
         return 0.0 if similarity > config.max_similarity else 1 / similarity
 
     def add(self, embedding: np.ndarray) -> None:
-        self.memory = [*self.memory, embedding][-self.config.memory :]
+        self.memory = [*self.memory, embedding][-self.config.memory_size :]
 
 
 def random_walk(steps: int, lanes: int, size: int, seed: int = 0) -> np.ndarray:
@@ -51,7 +51,7 @@ def random_walk(steps: int, lanes: int, size: int, seed: int = 0) -> np.ndarray:
 @pytest.mark.parametrize("size", [1, 3, 32, 33])
 @pytest.mark.parametrize(("neighbours", "slots"), [(1, 50), (10, 50), (10, 12)])
 def test_episodes_of_several_lanes_by_definition(size: int, neighbours: int, slots: int) -> None:
-    config = CuriosityConfig(neighbours=neighbours, memory=slots)
+    config = CuriosityConfig(neighbours=neighbours, memory_size=slots)
     memory, lanes = EpisodicMemory(3, size, config), [MemoryByDefinition(config) for _ in range(3)]
     rng = np.random.default_rng(1)
     for embedding in random_walk(70, 3, size):
@@ -68,7 +68,7 @@ def test_episodes_of_several_lanes_by_definition(size: int, neighbours: int, slo
 @pytest.mark.parametrize("name", ["novelty", "novelty_full_memory"])
 def test_a_walk_equals_rlax(name: str) -> None:
     case = golden.load(name)
-    config = CuriosityConfig(memory=int(case["slots"]))
+    config = CuriosityConfig(memory_size=int(case["slots"]))
     memory = EpisodicMemory(1, case["walk"].shape[1], config)
     for embedding in case["first"]:
         memory.add(embedding[None], np.array([True]))
@@ -171,7 +171,7 @@ def test_a_constant_embedding_does_not_divide_by_zero() -> None:
 
 
 def test_full_memory_drops_the_oldest() -> None:
-    config = CuriosityConfig(neighbours=1, memory=3)
+    config = CuriosityConfig(neighbours=1, memory_size=3)
     memory = EpisodicMemory(1, 1, config)
     for x in (0.0, 10.0, 20.0):
         memory.novelty(np.array([[x]], np.float32))
@@ -200,7 +200,7 @@ def test_result_does_not_depend_on_the_number_of_threads_by_law() -> None:
     queries = rng.normal(size=(3, 4, 5)).astype(np.float32)
     results = []
     for num_threads in (1, 2, 3, 8):
-        memory = EpisodicMemory(4, 5, CuriosityConfig(memory=60_000), num_threads)
+        memory = EpisodicMemory(4, 5, CuriosityConfig(memory_size=60_000), num_threads)
         memory.load_state_dict(state)
         results.append(np.stack([memory.novelty(embedding) for embedding in queries]))
     for result in results:
@@ -213,7 +213,7 @@ LONG = 20_000  # states
 
 def long_memory(length: int) -> EpisodicMemory:
     """One lane in an episode of this length, whose search is compiled, on one thread."""
-    memory = EpisodicMemory(1, 32, CuriosityConfig(memory=LONG + 2), num_threads=1)
+    memory = EpisodicMemory(1, 32, CuriosityConfig(memory_size=LONG + 2), num_threads=1)
     rng = np.random.default_rng(0)
     state = {
         "embedding": torch.from_numpy(rng.normal(size=(length, 32)).astype(np.float32)),
@@ -288,7 +288,7 @@ def test_a_broken_embedding_is_an_error() -> None:
 
 @pytest.mark.parametrize("slots", [11, 200])
 def test_continues_from_its_saved_state(slots: int) -> None:
-    config = dataclasses.replace(CONFIG, memory=slots)
+    config = dataclasses.replace(CONFIG, memory_size=slots)
     walk = random_walk(60, 3, 6)
     memory = EpisodicMemory(3, 6, config)
     for embedding in walk[:30]:

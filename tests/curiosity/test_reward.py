@@ -14,7 +14,7 @@ from agent57.nets.torso import Trunk
 from tests.small import same_tree
 
 E, D = 3, 4
-CONFIG = CuriosityConfig(memory=50, warmup_steps=0)
+CONFIG = CuriosityConfig(memory_size=50, warmup_steps=0)
 ALL = np.ones(E, bool)
 
 
@@ -64,7 +64,7 @@ def test_the_reward_is_novelty_times_modulation_by_definition() -> None:
 
 
 def test_the_horizon_of_errors_reaches_the_modulator() -> None:
-    config = CuriosityConfig(memory=50, warmup_steps=0, error_horizon=2)
+    config = CuriosityConfig(memory_size=50, warmup_steps=0, error_horizon=2)
     always, lately = Setting(), Setting(config=config)
     state = torch.randn(E, 5)
     for each in (always, lately):
@@ -191,7 +191,7 @@ def test_continues_from_its_saved_state() -> None:
 
 
 def test_what_is_behind_the_rewards_is_told_by_hand() -> None:
-    setting = Setting(config=CuriosityConfig(memory=50, warmup_steps=0, max_modulation=1.5))
+    setting = Setting(config=CuriosityConfig(memory_size=50, warmup_steps=0, max_modulation=1.5))
     state = torch.randn(E, 5)
     setting.curiosity.begin(ALL, state)
     for _ in range(9):  # with the first state, nine are known: not yet ten neighbours

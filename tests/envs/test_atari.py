@@ -7,7 +7,7 @@ from ale_py.vector_env import AtariVectorEnv
 
 from agent57.config import ConfigError, EnvConfig
 from agent57.envs.atari import ATARI_GAMES, SCREEN, AtariEnv
-from agent57.records.scores import suite_games
+from agent57.scores.published import suite_games
 from tests.envs.playing import (
     assert_others_may_work_meanwhile,
     assert_resumes_exactly,

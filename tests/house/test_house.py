@@ -15,30 +15,30 @@ from tests.house.reads import FIELDS, fields_read
 # Modules without a test file of their own name, and where they are tested instead.
 TESTED_ELSEWHERE = {
     "__main__.py": "tests/test_cli.py",
-    "bench/learning.py": "tests/bench/test_run.py",
-    "bench/replay.py": "tests/bench/test_run.py",
-    "bench/report.py": "tests/bench/test_run.py",
-    "bench/whole.py": "tests/bench/test_run.py",
-    "commands/bench.py": "tests/bench/test_run.py",
-    "commands/evaluate.py": "tests/runtime/test_evaluate.py",
-    "commands/export.py": "tests/records/test_export.py",
-    "commands/presets.py": "tests/test_cli.py",
-    "commands/report.py": "tests/records/test_report.py",
+    "bench/learning.py": "tests/bench/test_benchmark.py",
+    "bench/replaying.py": "tests/bench/test_benchmark.py",
+    "bench/tables.py": "tests/bench/test_benchmark.py",
+    "bench/training.py": "tests/bench/test_benchmark.py",
+    "commands/bench.py": "tests/bench/test_benchmark.py",
+    "commands/evaluate.py": "tests/trained/test_evaluation.py",
+    "commands/export.py": "tests/storage/test_csv_export.py",
+    "commands/list_presets.py": "tests/test_cli.py",
+    "commands/report.py": "tests/reports/test_page.py",
     "commands/resume.py": "tests/runtime/test_resume.py",
-    "commands/scores.py": "tests/records/test_scores.py",
-    "commands/suite.py": "tests/runtime/test_suite.py",
+    "commands/scores.py": "tests/scores/test_published.py",
+    "commands/suite.py": "tests/experiments/test_suite_runs.py",
     "commands/train.py": "tests/test_cli.py",
-    "records/charts.py": "tests/records/test_report.py",
-    "records/history.py": "tests/records/test_report.py",
-    "records/sections.py": "tests/records/test_report.py",
-    "records/suite_report.py": "tests/records/test_results.py",
-    "records/video.py": "tests/runtime/test_evaluate.py",
-    "runtime/cluster/acting.py": "tests/runtime/cluster/test_conductor.py",
-    "runtime/cluster/learning.py": "tests/runtime/cluster/test_conductor.py",
-    "runtime/cluster/storage.py": "tests/runtime/cluster/test_conductor.py",
+    "reports/charts.py": "tests/reports/test_page.py",
+    "storage/history.py": "tests/reports/test_page.py",
+    "reports/sections.py": "tests/reports/test_page.py",
+    "reports/suite_section.py": "tests/experiments/test_suite_results.py",
+    "video/film.py": "tests/trained/test_evaluation.py",
+    "runtime/cluster/actors.py": "tests/runtime/cluster/test_conductor.py",
+    "runtime/cluster/learners.py": "tests/runtime/cluster/test_conductor.py",
+    "runtime/cluster/shards.py": "tests/runtime/cluster/test_conductor.py",
     "runtime/cluster/tally.py": "tests/runtime/cluster/test_conductor.py",
     "runtime/saving.py": "tests/runtime/test_resume.py",
-    "runtime/trained.py": "tests/runtime/test_evaluate.py",
+    "trained/trained_run.py": "tests/trained/test_evaluation.py",
 }
 
 
@@ -93,14 +93,14 @@ class Part:
     def __init__(self, config: Config):
         self._config = config.replay
     def step(self, controller: ControllerConfig, other):
-        return controller.epsilon, other.window, self._config.threads, self.size.blocks
+        return controller.epsilon, other.window, self._config.threads, self.size.blocks_per_window
 """
     assert fields_read([ast.parse(code)]) == {
         ("Config", "replay"),
         ("ControllerConfig", "epsilon"),
         ("ReplayConfig", "threads"),
-        ("SequenceConfig", "period"),
-        ("SequenceConfig", "window"),
+        ("SequenceConfig", "replay_period"),
+        ("SequenceConfig", "window_length"),
     }
 
 

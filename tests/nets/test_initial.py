@@ -61,7 +61,7 @@ def test_values_begin_near_zero_if_asked_and_novelty_networks_as_ever(
     kind: Kind, core: Literal["lstm", "none"]
 ) -> None:
     shape = {"pixels": (1, 84, 84), "grid": (2, 7, 7), "vector": (5,)}[kind]
-    sizes = NetworkConfig(features=64, state=64, head=64, core=core)
+    sizes = NetworkConfig(feature_size=64, state_size=64, head_size=64, core=core)
     largest: dict[str, float] = {}
     for initial in ("pytorch", "scaled"):
         torch.manual_seed(0)

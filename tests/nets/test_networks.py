@@ -11,7 +11,13 @@ from agent57.nets.torso import Kind
 from agent57.ops.td_scale import td_scale
 
 CONFIG = NetworkConfig(
-    channels=(4, 6, 6), grid_channels=(3, 4), features=9, state=7, head=8, embedding=5, rnd=6
+    channels=(4, 6, 6),
+    grid_channels=(3, 4),
+    feature_size=9,
+    state_size=7,
+    head_size=8,
+    embedding_size=5,
+    rnd_size=6,
 )
 TASKS = [
     ("pixels", (1, 84, 84), 255),

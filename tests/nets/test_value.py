@@ -15,7 +15,9 @@ from agent57.player import make_networks
 from tests.small import SPEC, small_config
 
 T, B, A, J, H = 6, 3, 4, 5, 7
-CONFIG = NetworkConfig(channels=(4, 6, 6), grid_channels=(3, 4), features=9, state=H, head=8)
+CONFIG = NetworkConfig(
+    channels=(4, 6, 6), grid_channels=(3, 4), feature_size=9, state_size=H, head_size=8
+)
 
 
 @pytest.fixture(autouse=True)
@@ -48,7 +50,7 @@ def test_a_new_network_remembers() -> None:
     """Forget gates begin at about sigmoid(1) = 0.73, not at sigmoid(0) = 0.5: of what a cell holds
     0.73^8 = 0.08 is left after eight steps, twenty times 0.5^8 = 0.004.
     """
-    for net in make_nets(replace(CONFIG, state=512)).nets:
+    for net in make_nets(replace(CONFIG, state_size=512)).nets:
         gates = (net.core.bias_ih_l0 + net.core.bias_hh_l0).view(4, 512)  # the second forgets
         assert torch.sigmoid(gates).mean(1).tolist() == pytest.approx(
             [0.5, 0.731, 0.5, 0.5], abs=0.01
@@ -57,7 +59,7 @@ def test_a_new_network_remembers() -> None:
 
 def test_how_much_a_new_network_remembers_is_a_setting() -> None:
     # sigmoid(2) = 0.881; the bias of the hidden part is drawn around 0.
-    for net in make_nets(replace(CONFIG, state=512, forget_bias=2.0)).nets:
+    for net in make_nets(replace(CONFIG, state_size=512, forget_bias=2.0)).nets:
         gates = (net.core.bias_ih_l0 + net.core.bias_hh_l0).view(4, 512)
         assert torch.sigmoid(gates[1]).mean().item() == pytest.approx(0.881, abs=0.01)
 
@@ -78,7 +80,7 @@ def test_the_gain_multiplies_what_is_seen_in_the_core_and_nothing_else(
     for name, weight in plain.items():
         expected = weight.clone()
         if name.endswith(entrance):
-            expected[:, : CONFIG.features] *= 10
+            expected[:, : CONFIG.feature_size] *= 10
         assert torch.equal(amplified[name], expected), name
 
 

@@ -8,7 +8,7 @@ from agent57.ops.family import betas, gammas
 from agent57.presets import AGENT57, PRESETS, difference
 
 JOINT = {"network.values": "joint"}
-SHORT = {"sequence.trace": 80, "sequence.period": 40}
+SHORT = {"sequence.trace_length": 80, "sequence.replay_period": 40}
 UNIFORM = {"controller.kind": "uniform", "evaluator_controller.kind": "exploit"}
 NGU_GAMMAS = {"family.discounts": "ngu", "family.max_gamma": 0.997}
 ONE_ARM = {"family.arms": 1, "family.max_beta": 0.0, "family.max_gamma": 0.997}
@@ -85,6 +85,6 @@ def test_ngu_has_thirty_two_arms_between_its_discounts() -> None:
 def test_r2d2_is_five_step_double_q_with_burn_in() -> None:
     config = PRESETS["r2d2"]
     assert (config.learner.loss, config.learner.n_step) == ("n_step", 5)
-    assert (config.sequence.window, config.sequence.blocks) == (120, 3)
+    assert (config.sequence.window_length, config.sequence.blocks_per_window) == (120, 3)
     assert (config.replay.priority_mix, config.replay.priority_exponent) == (0.9, 0.9)
     assert config.learner.learning_rate == 1e-4

@@ -20,9 +20,9 @@ PIXELS = Layout(
 VECTOR = Layout(
     observation_shape=(3,), observation_dtype="float32", num_actions=300, num_values=1, state=2
 )
-PAIR = SequenceConfig(trace=8, period=4)  # windows of two blocks
-SINGLE = SequenceConfig(trace=4, period=4)
-TRIPLE = SequenceConfig(trace=8, period=4, burn_in=4)
+PAIR = SequenceConfig(trace_length=8, replay_period=4)  # windows of two blocks
+SINGLE = SequenceConfig(trace_length=4, replay_period=4)
+TRIPLE = SequenceConfig(trace_length=8, replay_period=4, burn_in=4)
 
 
 def replay_config(**changes: float) -> ReplayConfig:
@@ -154,8 +154,11 @@ def one_by_one(traces: WindowTraces | None) -> list[dict[str, np.ndarray]]:
 
 def window_starts(episode: Episode, sequence: SequenceConfig) -> list[int]:
     """First steps of the windows of a finished episode."""
-    num_blocks = -(-episode.length // sequence.period)
-    return [k * sequence.period for k in range(max(1, num_blocks - sequence.blocks + 1))]
+    num_blocks = -(-episode.length // sequence.replay_period)
+    return [
+        k * sequence.replay_period
+        for k in range(max(1, num_blocks - sequence.blocks_per_window + 1))
+    ]
 
 
 def window_by_definition(episode: Episode, start: int, sequence: SequenceConfig, layout: Layout):
@@ -163,12 +166,12 @@ def window_by_definition(episode: Episode, start: int, sequence: SequenceConfig,
     zero = np.zeros(layout.observation_shape, layout.observation_dtype)
     observations = [row["observation"] for row in episode.rows] + [episode.final_observation]
     columns: dict[str, list] = {name: [] for name in Batch.__dataclass_fields__}
-    for t in range(start, start + sequence.window + 1):
+    for t in range(start, start + sequence.window_length + 1):
         columns["observation"].append(observations[t] if t <= episode.length else zero)
         for name in ("action", "extrinsic", "intrinsic"):
             is_real = 0 < t <= episode.length
             columns[f"previous_{name}"].append(episode.rows[t - 1][name] if is_real else 0)
-    for t in range(start, start + sequence.window):
+    for t in range(start, start + sequence.window_length):
         is_real = t < episode.length
         for name in ("action", "extrinsic", "intrinsic"):
             columns[name].append(episode.rows[t][name] if is_real else 0)

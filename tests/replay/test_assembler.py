@@ -89,7 +89,7 @@ def test_blocks_and_traces_by_definition(layout, truncated, sequence, length):
     seen = [row["observation"] for row in episode.rows] + [episode.final_observation]
 
     for block in blocks:
-        first = block.index * sequence.period
+        first = block.index * sequence.replay_period
         rows = episode.rows[first : first + block.length]
         expected = np.stack(seen[first : first + block.length + 1])
         assert np.array_equal(observations(block, layout), expected)
@@ -121,7 +121,8 @@ def values_by_definition(episode, start, sequence) -> np.ndarray:
     final = episode.final_value * (not episode.is_terminated)
     seen = [row["value"] for row in episode.rows] + [final]
     rows = [
-        seen[t] if t < len(seen) else 0 * final for t in range(start, start + sequence.window + 1)
+        seen[t] if t < len(seen) else 0 * final
+        for t in range(start, start + sequence.window_length + 1)
     ]
     return np.stack(rows)
 
@@ -140,12 +141,12 @@ def test_traces_of_many_lanes_by_definition():
         blocks, traces = assembler.add(played)
         complete = [block for block in blocks if block.completes_window(TRIPLE)]
         for block, trace in zip(complete, one_by_one(traces), strict=True):
-            first = max(0, block.index + 1 - TRIPLE.blocks)
-            assert trace["start"] == first * TRIPLE.period
+            first = max(0, block.index + 1 - TRIPLE.blocks_per_window)
+            assert trace["start"] == first * TRIPLE.replay_period
             if block.is_last:  # of others the row to bootstrap from is still to be looked up
                 assert_trace_by_definition(trace, episodes[block.lane], TRIPLE, PIXELS)
                 continue
-            rows = episodes[block.lane].rows[trace["start"] :][: TRIPLE.window + 1]
+            rows = episodes[block.lane].rows[trace["start"] :][: TRIPLE.window_length + 1]
             assert np.array_equal(trace["value"], np.stack([row["value"] for row in rows]))
             assert trace["extrinsic"].tolist() == [row["extrinsic"] for row in rows[:-1]]
             assert trace["mask"].all()

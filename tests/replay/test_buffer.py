@@ -196,7 +196,7 @@ class History:
     def add(self, episode, block) -> None:
         self.blocks.append((episode, block))
         if block.completes_window(self._sequence):
-            first = max(0, block.index + 1 - self._sequence.blocks)
+            first = max(0, block.index + 1 - self._sequence.blocks_per_window)
             key = next(
                 i
                 for i, (other, b) in enumerate(self.blocks)
@@ -221,7 +221,7 @@ class History:
 
     def window(self, key):
         episode, block = self.blocks[key]
-        start = block.index * self._sequence.period
+        start = block.index * self._sequence.replay_period
         return window_by_definition(episode, start, self._sequence, self._layout)
 
 

@@ -179,10 +179,10 @@ def test_after_a_gap_windows_begin_anew_where_that_is_allowed(sequence):
     windows = [key for key in completed if key is not None]
     for key in windows:
         window = store.window(key)
-        assert len(window) == sequence.blocks
+        assert len(window) == sequence.blocks_per_window
         assert [b.index for b in window] == list(range(window[0].index, window[-1].index + 1))
         assert window[0].index >= 2
-    assert len(windows) == {1: 4, 2: 2, 3: 1}[sequence.blocks]
+    assert len(windows) == {1: 4, 2: 2, 3: 1}[sequence.blocks_per_window]
     store.check_valid(windows)
 
 

@@ -24,7 +24,7 @@ from .episodes import (
 
 def windows_of(blocks, sequence):
     """The windows of a finished episode's blocks."""
-    count = sequence.blocks
+    count = sequence.blocks_per_window
     return [blocks[k : k + count] for k in range(max(1, len(blocks) - count + 1))]
 
 

@@ -19,9 +19,9 @@ import torch
 from rich.console import Console
 
 from agent57.config import Config
-from agent57.records.checkpoint import CheckpointStore
 from agent57.runtime import run
 from agent57.runtime.session import Session
+from agent57.storage.checkpoint import CheckpointStore
 from tests.small import changed, small_config
 
 # What may differ between two runs that are the same.

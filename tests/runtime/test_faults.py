@@ -20,8 +20,8 @@ import torch
 from rich.console import Console
 
 from agent57.config import Config, ConfigError
-from agent57.records.checkpoint import CheckpointStore
 from agent57.runtime import run
+from agent57.storage.checkpoint import CheckpointStore
 from tests.runtime.runs import difference, live, result, run_config, train
 
 CONFIG = run_config(

@@ -14,7 +14,10 @@ from agent57.runtime import inline
 from tests.small import CPU, Notes, Sitting, changed, same_tree, small_config
 
 CONFIG = small_config(
-    env={"name": "toy/chain"}, run={"frames": 450}, replay={"min_windows": 8}, learner={"batch": 4}
+    env={"name": "toy/chain"},
+    run={"frames": 450},
+    replay={"min_windows": 8},
+    learner={"batch_size": 4},
 )
 
 
@@ -73,8 +76,8 @@ def test_samples_per_insert_is_exact(finished: tuple[inline.Parts, Notes]) -> No
     parts, _ = finished
     replay = CONFIG.replay
     earned = (parts.replay.num_windows_inserted - 8) * replay.samples_per_insert
-    sampled = parts.learner.num_updates * CONFIG.learner.batch
-    assert 0 <= sampled - earned <= CONFIG.learner.batch
+    sampled = parts.learner.num_updates * CONFIG.learner.batch_size
+    assert 0 <= sampled - earned <= CONFIG.learner.batch_size
 
 
 def test_only_the_actors_steps_are_in_the_replay(finished: tuple[inline.Parts, Notes]) -> None:
@@ -110,7 +113,7 @@ def test_new_priorities_reach_the_replay(min_windows: int, least: float, most: f
     # A window of one block has the priority that came with the block, until it was learned from.
     config = changed(
         CONFIG,
-        sequence={"trace": 4},
+        sequence={"trace_length": 4},
         replay={"min_windows": min_windows, "capacity": 4000},
         run={"frames": 240},
     )

@@ -7,9 +7,9 @@ import pytest
 import torch
 
 from agent57.config import ConfigError
-from agent57.records.folder import read_config
 from agent57.runtime import run
 from agent57.runtime.run import RunFailed
+from agent57.storage.folder import read_config
 from tests.runtime import broken_envs
 from tests.runtime.runs import (
     difference,
@@ -152,7 +152,7 @@ def test_episodes_that_cannot_be_rebuilt_start_afresh_and_that_is_said(tmp_path,
 
 
 def test_a_disk_that_is_full_for_a_while_costs_a_checkpoint_and_nothing_else(tmp_path, monkeypatch):
-    from agent57.records import checkpoint
+    from agent57.storage import checkpoint
 
     train(run_config("toy/cue", 90), tmp_path / "whole")
     real, countdown = checkpoint.write_file, iter([False, True, True, False])
@@ -170,7 +170,7 @@ def test_a_disk_that_is_full_for_a_while_costs_a_checkpoint_and_nothing_else(tmp
 
 
 def test_a_last_checkpoint_that_fails_is_a_failure(tmp_path, monkeypatch):
-    from agent57.records import checkpoint
+    from agent57.storage import checkpoint
 
     stopped_run(tmp_path / "run", monkeypatch, "toy/cue", num_ticks=5, frames=60)
     with monkeypatch.context() as patched:

@@ -20,18 +20,18 @@ from agent57.config import Config
 from agent57.envs.make import check_env
 from agent57.envs.spec import EnvSpec
 from agent57.player import make_networks
-from agent57.records.checkpoint import Checkpoint, CheckpointStore
-from agent57.records.journal import Journal
 from agent57.replay.block import Block, Layout
 from agent57.replay.ratio import SamplesPerInsert
-from agent57.runtime.cluster.acting import Acting
+from agent57.runtime.cluster.actors import Acting
 from agent57.runtime.cluster.calls import Calls, check_resources, connected
-from agent57.runtime.cluster.learning import UPDATES_AHEAD, Learning
-from agent57.runtime.cluster.storage import Storage
+from agent57.runtime.cluster.learners import UPDATES_AHEAD, Learning
+from agent57.runtime.cluster.shards import Storage
 from agent57.runtime.cluster.tally import UNANSWERED, PartLost, Tally
 from agent57.runtime.cluster.workers import State
 from agent57.runtime.inline import make_layout
 from agent57.runtime.session import Session
+from agent57.storage.checkpoint import Checkpoint, CheckpointStore
+from agent57.storage.journal import Journal
 
 LEAST_STORE_BYTES = 2**28  # of objects that are under way
 
@@ -103,14 +103,14 @@ class Cluster:
         if not self.storage.has_windows:
             return True  # a replay that was lost must be filled again
         # As many windows as each actor's next call brings may wait for the learner.
-        windows_per_call = steps_per_call / config.sequence.period
+        windows_per_call = steps_per_call / config.sequence.replay_period
         slack = config.replay.samples_per_insert * windows_per_call * config.cluster.actors
         num_windows = self.tally.windows + self.storage.windows_on_the_way
         return self._ratio.may_insert(
             num_windows + round(num_playing * windows_per_call),
             self.tally.updates,
-            config.learner.batch,
-            slack_updates=1 + math.ceil(slack / config.learner.batch),
+            config.learner.batch_size,
+            slack_updates=1 + math.ceil(slack / config.learner.batch_size),
         )
 
     def _num_owed(self) -> int:
@@ -118,7 +118,7 @@ class Cluster:
         if not self.storage.has_windows:
             return 0
         num_updates = self.tally.updates + self.learning.num_under_way
-        batch = self._config.learner.batch
+        batch = self._config.learner.batch_size
         return self._ratio.updates_owed(self.tally.windows, num_updates, batch)
 
     @property
@@ -160,7 +160,7 @@ class Cluster:
         }
         num_paying = tally.windows - self._config.replay.min_windows
         if num_paying > 0:
-            num_sampled = tally.updates * self._config.learner.batch
+            num_sampled = tally.updates * self._config.learner.batch_size
             found["cluster/samples_per_insert"] = num_sampled / num_paying
         for actor, age in zip(actors, ages, strict=True):
             rate = actor.rate * self.acting.frames_per_step
@@ -219,7 +219,7 @@ def joined(
     config: Config, address: str, device: torch.device, warn: Callable[[str], None]
 ) -> Iterator[None]:
     """The Ray at `address`, or one of the run's own, once it is known to have room."""
-    num_observations = config.learner.batch * (config.sequence.window + 1)
+    num_observations = config.learner.batch_size * (config.sequence.window_length + 1)
     batch_bytes = num_observations * check_env(config.env).observation_bytes
     store_bytes = LEAST_STORE_BYTES + 2 * (UPDATES_AHEAD + 1) * batch_bytes
     with connected(config, address, store_bytes):

@@ -22,11 +22,11 @@ from agent57.envs.spec import EnvSpec
 from agent57.evaluator import Evaluator
 from agent57.learner import Learner
 from agent57.player import Weights, make_networks
-from agent57.records.means import Means
 from agent57.replay.block import Block, Layout
 from agent57.replay.buffer import Replay
-from agent57.runtime.memory import keep_freed_memory
+from agent57.runtime.allocator import keep_freed_memory
 from agent57.seeds import Role, generator
+from agent57.storage.means import Means
 from agent57.types import Batch, Episode
 
 Arrays = dict[str, np.ndarray]

@@ -14,7 +14,6 @@ import ray
 from agent57.config import ConfigError
 from agent57.envs.spec import EnvironmentFault
 from agent57.presets import make_config
-from agent57.records.folder import CONFIG_FILE, read_config
 from agent57.runtime import run
 from agent57.runtime.cluster import conductor
 from agent57.runtime.cluster.calls import Calls, check_resources
@@ -22,7 +21,8 @@ from agent57.runtime.cluster.conductor import Cluster
 from agent57.runtime.cluster.tally import Died
 from agent57.runtime.cluster.workers import ActorWorker, arrays_of
 from agent57.runtime.session import Session
-from agent57.runtime.trained import TrainedRun
+from agent57.storage.folder import CONFIG_FILE, read_config
+from agent57.trained.trained_run import TrainedRun
 from tests.runtime.cluster.stage import without_a_target
 from tests.runtime.cluster.test_conductor import CONFIG, cluster_config
 from tests.runtime.cluster.test_workers import CONFIG as PLAYED

@@ -11,9 +11,8 @@ import pytest
 from agent57.config import Config
 from agent57.data_parallel import LearnerMissing
 from agent57.learner import NonFiniteUpdate
-from agent57.records.checkpoint import CheckpointStore
 from agent57.runtime.cluster.conductor import train
-from agent57.runtime.cluster.learning import UPDATES_AHEAD
+from agent57.runtime.cluster.learners import UPDATES_AHEAD
 from agent57.runtime.cluster.tally import MAX_FAILURES, Died, PartLost
 from agent57.runtime.cluster.workers import (
     ActorWorker,
@@ -21,6 +20,7 @@ from agent57.runtime.cluster.workers import (
     LearnerWorker,
     ShardWorker,
 )
+from agent57.storage.checkpoint import CheckpointStore
 from tests.runtime.cluster.stage import Play, without_a_target
 from tests.small import Sitting, changed, same_tree, small_config
 
@@ -100,7 +100,7 @@ def test_samples_per_insert_holds_whoever_is_fast(
     play.calls.choose = lambda answers: answers[int(bias[len(answers)] * len(answers))]
     play.run()
     tally = play.cluster.tally
-    sampled = tally.updates * CONFIG.learner.batch
+    sampled = tally.updates * CONFIG.learner.batch_size
     inserted = tally.windows - CONFIG.replay.min_windows
     assert sampled / inserted == pytest.approx(samples_per_insert, rel=0.05)
     assert play.cluster.live()["cluster/samples_per_insert"] == sampled / inserted
@@ -359,7 +359,7 @@ def test_a_learner_that_dies_is_back_as_of_the_last_checkpoint(
     worker = play.calls.living(LearnerWorker)[0].worker
     assert worker.weights()[1] == tally.updates
     inserted = tally.windows - CONFIG.replay.min_windows
-    ratio = tally.updates * CONFIG.learner.batch / inserted
+    ratio = tally.updates * CONFIG.learner.batch_size / inserted
     assert ratio == pytest.approx(CONFIG.replay.samples_per_insert, rel=0.05)
 
 
@@ -393,7 +393,7 @@ def test_what_a_part_raises_ends_the_run(tmp_path: Path) -> None:
     worker.start(without_a_target(worker.state_dict()), "", 0)
     with pytest.raises(NonFiniteUpdate) as caught:
         play.run()
-    assert len(caught.value.batch.key) == CONFIG.learner.batch
+    assert len(caught.value.batch.key) == CONFIG.learner.batch_size
 
 
 @pytest.mark.parametrize("config", [CONFIG, SHARDED])

@@ -1,0 +1,132 @@
+"""Replay on real play: memory per transition, insert and sample beside the codec alone."""
+
+from concurrent.futures import ThreadPoolExecutor
+
+import numpy as np
+
+from agent57.bench.cost import Cost, Result, compare, cost_of
+from agent57.bench.effort import Plan
+from agent57.bench.play import (
+    SEQUENCE,
+    Recording,
+    Rows,
+    folded,
+    insert,
+    joined,
+    make_assembler,
+    make_replay,
+    record,
+)
+from agent57.config import ReplayConfig
+from agent57.replay.block import Block
+from agent57.replay.buffer import Replay
+from agent57.replay.codec import Decoder, Encoder
+
+AIM = 0.5
+BATCH = 64  # windows
+BATCHES = 5  # in one measurement
+LANES = 4  # of each game; an emulator takes longer to start than to play
+PIECES = 4  # that the play of each is cut into
+
+
+def recordings(plan: Plan) -> dict[str, Recording]:
+    """Random play of the plan's games, sixteen lanes of each."""
+    return {
+        game: folded(record(game, LANES, PIECES * plan.game_steps, seed), PIECES)
+        for seed, game in enumerate(plan.games)
+    }
+
+
+def bytes_per_transition(recorded: dict[str, Recording]) -> dict[str, float]:
+    """Memory of everything stored, by game, and the mean over the games."""
+    sizes = {}
+    config = ReplayConfig()
+    for game, recording in recorded.items():
+        replay, rows = make_replay(config), Rows(recording)
+        insert(rows.play(rows.num_steps), replay, make_assembler(config, rows.num_lanes))
+        sizes[game] = replay.num_bytes / replay.num_transitions
+    return sizes | {"mean": float(np.mean(list(sizes.values())))}
+
+
+def storing(plan: Plan, recorded: dict[str, Recording]) -> list[Result]:
+    """Insert and sample, with the play of all games."""
+    config = ReplayConfig()
+    rows = Rows(joined(list(recorded.values())))
+    replay, assembler = make_replay(config), make_assembler(config, rows.num_lanes)
+    played = list(rows.play(rows.num_steps))  # lies ready, as the codec's blocks do
+
+    def play() -> None:
+        insert(played, replay, assembler)
+
+    play()  # the first use of the memory is not counted
+    with ThreadPoolExecutor(config.threads) as pool:
+        return [
+            Result(
+                part="replay insert",
+                scale="paper",
+                unit="steps",
+                aim=AIM,
+                setting=f"{rows.num_lanes} lanes, {len(recorded)} games",
+                **compare(
+                    lambda: cost_of(play),
+                    lambda: _encode_alone(rows, config, pool),
+                    plan.repeats,
+                    rows.num_lanes * rows.num_steps,
+                ),
+            ),
+            _sampling(plan, replay, pool),
+        ]
+
+
+def _encode_alone(rows: Rows, config: ReplayConfig, pool: ThreadPoolExecutor) -> Cost:
+    """Compress the same frames, in blocks that lie ready, on as many threads."""
+    encoder = Encoder(config.compression)
+    lane_major = rows.observation.swapaxes(0, 1)
+    blocks = [
+        np.ascontiguousarray(lane_major[lane, t : t + SEQUENCE.replay_period + 1])
+        for lane in range(rows.num_lanes)
+        for t in range(0, rows.num_steps, SEQUENCE.replay_period)
+    ]
+    return cost_of(lambda: list(pool.map(encoder.encode, blocks)))
+
+
+def _sampling(plan: Plan, replay: Replay, pool: ThreadPoolExecutor) -> Result:
+    blocks, decoder, windows = dict(replay.blocks()), Decoder(), windows_by_key(replay)
+    drawn: list[list[int]] = []
+
+    def sample() -> Cost:
+        drawn.clear()
+        return cost_of(lambda: drawn.append(replay.sample(BATCH).key.tolist()), calls=BATCHES)
+
+    def decode_alone() -> Cost:
+        """Decompress the blocks of the same windows."""
+        needed = [blocks[i] for keys in drawn for key in keys for i in windows[key]]
+
+        def decode(block: Block) -> None:
+            decoder.decode(block.observations, block.is_compressed)
+
+        return cost_of(lambda: list(pool.map(decode, needed))) * (1 / len(drawn))
+
+    sample()
+    figures = compare(sample, decode_alone, plan.repeats, 1)
+    return Result(
+        part="replay sample",
+        scale="paper",
+        setting=f"{BATCH} x {SEQUENCE.window_length}",
+        unit="batches",
+        aim=AIM,
+        **figures,
+    )
+
+
+def windows_by_key(replay: Replay) -> dict[int, list[int]]:
+    """The block ids of each window."""
+    places = {(b.lane, b.episode, b.index): block_id for block_id, b in replay.blocks()}
+    return {
+        block_id: [
+            places[lane, episode, index + offset]
+            for offset in range(SEQUENCE.blocks_per_window)
+            if (lane, episode, index + offset) in places
+        ]
+        for (lane, episode, index), block_id in places.items()
+    }

@@ -1,0 +1,140 @@
+"""What was run, on what, and what came out: the card of an experiment and of its weights."""
+
+import math
+import os
+import subprocess
+from pathlib import Path
+
+from agent57 import __version__
+from agent57.experiments.experiment import Experiment, Outcome, Results, Verdict
+from agent57.storage.machine import processor
+from agent57.terminal.live import duration
+
+NOTES_FILE = "NOTES.md"  # beside a card: what its readers found, which a card made anew keeps
+
+
+def git_commit() -> str:
+    """The commit of this code, marked if the package was changed since; unknown outside git."""
+    package = Path(__file__).parents[1]
+    try:
+        commit = _git(package, "rev-parse", "--short=10", "HEAD")
+        changes = _git(package, "status", "--porcelain", "--", str(package))
+    except (OSError, subprocess.CalledProcessError):
+        return "unknown"
+    return f"{commit}+changes" if changes else commit
+
+
+def _git(folder: Path, *args: str) -> str:
+    done = subprocess.run(
+        ["git", "-C", str(folder), *args], check=True, capture_output=True, text=True
+    )
+    return done.stdout.strip()
+
+
+def machine() -> str:
+    """Cores, processor and memory; nothing that names the machine."""
+    memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    return f"{os.cpu_count()} cores, {processor()}, {memory / 2**30:.0f} GB"
+
+
+def write_card(
+    file: Path,
+    experiment: Experiment,
+    budget_name: str,
+    results: Results,
+    verdicts: list[Verdict],
+    figures: list[str],
+    weights: str,
+) -> None:
+    """The card of an experiment, as Markdown; it ends with the notes beside it."""
+    budget = experiment.budgets[budget_name]
+    outcomes = [outcome for group in results.values() for outcome in group]
+    commits = ", ".join(sorted({outcome.commit for outcome in outcomes}))
+    seeds = ", ".join(str(seed) for seed in range(budget.num_seeds))
+    parts = [
+        f"# {experiment.name}",
+        f"Claim of the paper: {experiment.claim}.",
+        "\n".join(f"- **{v.word}**: {v.goal}: {v.value:,.4g}" for v in verdicts),
+        *(f"![{name}]({name}.png)" for name in figures),
+        "Score: mean return of the final policy (the evaluator's best arm, epsilon "
+        f"{experiment.epsilon:g}) over {budget.num_episodes} episodes played after training. "
+        "Evaluator: mean of its last 20 evaluation episodes during training.",
+        _run_table(outcomes),
+        *([_arm_table(results)] if experiment.scores_arms else []),
+        "\n".join(
+            [
+                f"- command: `agent57 reproduce {experiment.name} --budget {budget_name} "
+                f"--seeds {budget.num_seeds}`",
+                f"- task: `{experiment.env}`, {budget.frames:,} frames a run, seeds {seeds}",
+                f"- training time, summed over runs: {duration(_seconds(outcomes))}",
+                f"- machine: {machine()}",
+                f"- agent57 {__version__}, commit {commits}",
+                f"- data: [{data_name(experiment)}]({data_name(experiment)}), "
+                "[curve.csv](curve.csv), [arms.csv](arms.csv)",
+                f"- weights: {weights}",
+            ]
+        ),
+        "## Settings",
+        "\n".join(
+            f"- {label}: `agent57 train {' '.join(experiment.options(label, 0))} "
+            f"--frames {budget.frames}`"
+            for label in results
+        ),
+        *_notes(file.parent),
+    ]  # fmt: skip
+    file.write_text("\n\n".join(parts) + "\n", "utf-8")
+
+
+def write_weights_card(file: Path, experiment: Experiment, outcome: Outcome, score: float) -> None:
+    """What a folder of weights is, and how to use it."""
+    beta, gamma = outcome.beta_gamma
+    options = " ".join(experiment.options(outcome.label, outcome.seed))
+    file.write_text(
+        f"# {experiment.name}: {outcome.label}, seed {outcome.seed}\n\n"
+        f"- task: `{experiment.env}`\n"
+        f"- mean return: {score:,.4g} with arm {outcome.best_arm} (beta {beta:.4g}, gamma "
+        f"{gamma:.6g}), epsilon {experiment.epsilon:g}, measured with these weights\n"
+        f"- trained: {outcome.frames:,} frames in {duration(outcome.seconds)}\n"
+        f"- command: `agent57 train {options} --frames {outcome.frames}`\n"
+        f"- agent57 {__version__}, commit {outcome.commit}\n\n"
+        "Networks only, in half precision, without replay: `agent57.load` and `agent57 evaluate` "
+        "take this folder, `agent57 resume` does not.\n",
+        "utf-8",
+    )
+
+
+def _notes(folder: Path) -> list[str]:
+    file = folder / NOTES_FILE
+    return [file.read_text("utf-8").strip()] if file.exists() else []
+
+
+def data_name(experiment: Experiment) -> str:
+    """The file with one row per run."""
+    return f"{experiment.name.replace('-', '_')}.csv"
+
+
+def _seconds(outcomes: list[Outcome]) -> float:
+    return sum(o.seconds for o in outcomes if math.isfinite(o.seconds))
+
+
+def _run_table(outcomes: list[Outcome]) -> str:
+    rows = ["| contestant | seed | score | evaluator | best arm | frames | time |",
+            "|---|---|---|---|---|---|---|"]  # fmt: skip
+    for o in outcomes:
+        beta, gamma = o.beta_gamma
+        arm = f"{o.best_arm} (beta {beta:.3g}, gamma {gamma:.5g})"
+        rows.append(
+            f"| {o.label} | {o.seed} | {o.score:,.4g} | {o.evaluator:,.4g} | {arm} | "
+            f"{o.frames:,} | {duration(o.seconds)} |"
+        )
+    return "\n".join(rows)
+
+
+def _arm_table(results: Results) -> str:
+    """Mean final return of each arm, over seeds."""
+    rows = ["| contestant | arm | beta | gamma | score |", "|---|---|---|---|---|"]
+    for label, outcomes in results.items():
+        for arm, (beta, gamma) in enumerate(outcomes[0].arms):
+            score = sum(o.arm_scores[arm] for o in outcomes) / len(outcomes)
+            rows.append(f"| {label} | {arm} | {beta:.3g} | {gamma:.5g} | {score:,.4g} |")
+    return "\n".join(rows)

@@ -1,0 +1,110 @@
+"""What is measured of results: pure functions, each made for the contestants it is about.
+
+Numbers of a contestant are means over its seeds.
+"""
+
+from collections.abc import Callable
+
+import numpy as np
+
+from agent57.experiments.experiment import Outcome, Results
+
+Measure = Callable[[Results], float]
+
+
+def over_seeds(label: str, of_run: Callable[[Outcome], float]) -> Measure:
+    """The mean over a contestant's seeds of something measured of each run."""
+    return lambda results: float(np.mean([of_run(outcome) for outcome in results[label]]))
+
+
+def final_score(label: str) -> Measure:
+    """Mean return of the final policies."""
+    return over_seeds(label, lambda outcome: outcome.score)
+
+
+def training_seconds(label: str) -> Measure:
+    """Wall time of training."""
+    return over_seeds(label, lambda outcome: outcome.seconds)
+
+
+def evaluator_score(label: str) -> Measure:
+    """Mean return of the last evaluation episodes of training."""
+    return over_seeds(label, lambda outcome: outcome.evaluator)
+
+
+def arm_score(label: str, arm: int) -> Measure:
+    """Mean return in the end of one arm; -1 is the most exploratory."""
+    return over_seeds(label, lambda outcome: outcome.arm_scores[arm])
+
+
+def frames_behind(label: str, rival: str, level: float) -> Measure:
+    """How many frames more than its rival a contestant surely needs for a mean return of `level`.
+
+    The difference of the means over seeds less two standard errors, so that luck seldom makes it
+    positive; nan, which meets no target, of a single seed. Counted are frames until the evaluation
+    episodes of one bin of training have that mean, or all frames of a run that never gets there.
+    """
+
+    def of_run(outcome: Outcome) -> float:
+        reached = np.flatnonzero(outcome.curve >= level)
+        return float(outcome.bin_frames[reached[0] if len(reached) else -1])
+
+    def measure(results: Results) -> float:
+        late, early = (np.array([of_run(o) for o in results[name]]) for name in (label, rival))
+        if min(len(late), len(early)) < 2:
+            return float("nan")
+        error_sq = late.var(ddof=1) / len(late) + early.var(ddof=1) / len(early)
+        return float(late.mean() - early.mean() - 2 * np.sqrt(error_sq))
+
+    return measure
+
+
+def share_of_plays(
+    label: str, is_counted: Callable[[float, float], bool], start: float, stop: float
+) -> Measure:
+    """Which part of the actors' episodes some arms played, from one part of training to another.
+
+    `is_counted` is asked with an arm's beta and gamma; `start` and `stop` are fractions.
+    """
+
+    def of_run(outcome: Outcome) -> float:
+        counted = [is_counted(*arm) for arm in outcome.arms]
+        plays = outcome.plays[_part(len(outcome.plays), start, stop)]
+        return float(plays[:, counted].sum() / max(plays.sum(), 1))
+
+    return over_seeds(label, of_run)
+
+
+def early_best_beta(label: str, level: float) -> Measure:
+    """The beta of the arm with the highest return until all actors together earn `level`."""
+
+    def of_run(outcome: Outcome) -> float:
+        totals = (outcome.plays * np.nan_to_num(outcome.arm_returns)).sum(axis=1)
+        is_earning = totals >= level * np.maximum(outcome.plays.sum(axis=1), 1)
+        stop = is_earning.argmax() + 1 if is_earning.any() else len(is_earning)
+        return _best_beta(outcome, slice(0, stop))
+
+    return over_seeds(label, of_run)
+
+
+def late_best_beta(label: str) -> Measure:
+    """The beta of the arm with the highest return in the last fifth of training."""
+    return over_seeds(
+        label, lambda outcome: _best_beta(outcome, _part(len(outcome.plays), 0.8, 1.0))
+    )
+
+
+def minus(first: Measure, second: Measure) -> Measure:
+    """One number less another."""
+    return lambda results: first(results) - second(results)
+
+
+def _best_beta(outcome: Outcome, bins: slice) -> float:
+    plays, returns = outcome.plays[bins], np.nan_to_num(outcome.arm_returns[bins])
+    total = plays.sum(axis=0)
+    means = (plays * returns).sum(axis=0) / np.maximum(total, 1)
+    return outcome.arms[int(np.where(total > 0, means, -np.inf).argmax())][0]
+
+
+def _part(num_bins: int, start: float, stop: float) -> slice:
+    return slice(round(start * num_bins), round(stop * num_bins))

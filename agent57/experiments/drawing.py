@@ -1,0 +1,72 @@
+"""The figures of experiments, from outcomes. matplotlib is loaded when the first is drawn."""
+
+from pathlib import Path
+
+import numpy as np
+
+from agent57.experiments.experiment import Budget, Experiment, Results
+
+
+def draw_curves(experiment: Experiment, budget: Budget, results: Results, out: Path) -> list[str]:
+    """curve: evaluator returns of all contestants over training."""
+    from agent57.reports.figures import learning_curves
+
+    learning_curves(
+        {
+            label: [(outcome.bin_frames, outcome.curve) for outcome in outcomes]
+            for label, outcomes in results.items()
+        },
+        lines=experiment.lines,
+        x_label="frames",
+        y_label="return of evaluation episodes",
+        note=note(experiment, budget),
+        files=[out / "curve.png", out / "curve.svg"],
+    )
+    return ["curve"]
+
+
+def draw_curves_and_arms(
+    experiment: Experiment, budget: Budget, results: Results, out: Path
+) -> list[str]:
+    """curve; and arms: which arms the actors played over training, what they earned, the best."""
+    from agent57.reports.figures import arm_maps
+
+    names = draw_curves(experiment, budget, results, out)
+    with_arms = {label: o for label, o in results.items() if len(o[0].arms) > 1}
+    if not with_arms:
+        return names
+    arms = next(iter(with_arms.values()))[0].arms
+    arm_maps(
+        {
+            label: {
+                "share of plays": _share(np.sum([outcome.plays for outcome in outcomes], axis=0)),
+                "mean return": _mean_returns([(o.plays, o.arm_returns) for o in outcomes]),
+            }
+            for label, outcomes in with_arms.items()
+        },
+        best_arms={label: outcomes[0].best_arms for label, outcomes in with_arms.items()},
+        arms=[f"{j}: β {beta:.2g}, γ {gamma:.5g}" for j, (beta, gamma) in enumerate(arms)],
+        max_frames=float(next(iter(with_arms.values()))[0].bin_frames[-1]),
+        x_label="frames",
+        note=f"{note(experiment, budget)}; best arm: seed 0",
+        files=[out / "arms.png", out / "arms.svg"],
+    )
+    return [*names, "arms"]
+
+
+def note(experiment: Experiment, budget: Budget) -> str:
+    """What a figure shows, in a line."""
+    return f"{experiment.env}, {budget.frames:,} frames, {budget.num_seeds} seed(s); lines: means"
+
+
+def _share(plays: np.ndarray) -> np.ndarray:
+    """Of each bin; nan where nothing was played."""
+    with np.errstate(invalid="ignore"):
+        return plays / plays.sum(axis=1, keepdims=True)
+
+
+def _mean_returns(seeds: list[tuple[np.ndarray, np.ndarray]]) -> np.ndarray:
+    """Over the episodes of all seeds; nan where an arm was not played."""
+    total = np.sum([plays * np.nan_to_num(returns) for plays, returns in seeds], axis=0)
+    with np.errstate(invalid="ignore"):
+        return total / np.sum([plays for plays, _ in seeds], axis=0)

@@ -1,0 +1,162 @@
+"""Random coin (paper, section 4.2): separate networks keep the exploitative policy intact.
+
+NGU and NGU with separate networks are trained for several weights beta of the intrinsic reward.
+The exploitative policy (arm 0) should fetch the coin, return 1; the most exploratory one should
+avoid it, because the episode ends there. With one joint network the exploitative policy suffers as
+beta grows; with separate networks it does not.
+
+The paper trains for 150 million frames and does not say with which observation, network or betas.
+From NGU's table for its own grid task, the Disco Maze, come 3x3 convolutions, a memory of 5,000,
+kernel epsilon 0.01 and no evaluation noise. The rest is ours (NGU's values in brackets), so that
+0.6 to 1.2 million frames on two cores do: gamma 0.95 (0.997 and 0.99) and a target period of 25
+updates (100), for larger gaps between actions and faster learning; a third convolution (two);
+traces of 10 steps (50), small networks and many lanes. Lambda 0.95 (0.97) and the value transform h
+(identity) are Agent57's. There are two arms (32), because the figure compares two policies, and
+priorities are scaled per arm as in MEME, or the exploratory arm would have the replay to itself at
+a large beta.
+"""
+
+from pathlib import Path
+
+import numpy as np
+
+from agent57.experiments.criteria import arm_score, minus
+from agent57.experiments.experiment import (
+    Budget,
+    Contestant,
+    Criterion,
+    Experiment,
+    Outcome,
+    Results,
+)
+
+AGENTS = {"ngu-sep-nets": "NGU, separate networks", "ngu": "NGU (joint network)"}
+POLICIES = {"exploitative": 0, "exploratory": -1}  # and their arms
+BETAS = (0.01, 0.1, 1.0)
+
+SETTINGS = (
+    "--scale", "tiny",
+    "--family.arms", "2",
+    "--family.gammas", "0.95", "0.95",
+    "--network.grid-channels", "8", "16", "32",
+    "--network.feature_size", "128",
+    "--network.state_size", "128",
+    "--network.head_size", "128",
+    "--network.embedding_size", "32",
+    "--sequence.trace_length", "10",
+    "--sequence.replay_period", "10",
+    "--replay.capacity", "200000",
+    "--replay.min-windows", "500",
+    "--replay.samples-per-insert", "6",
+    "--learner.batch_size", "64",  # of which five are the exploitative arm's at beta 1
+    "--learner.learning-rate", "5e-4",
+    "--learner.adam-epsilon", "1e-6",
+    "--learner.target-period", "25",
+    "--learner.td-scale", "priority",
+    "--curiosity.kernel-epsilon", "0.01",
+    "--curiosity.memory_size", "5000",
+    "--actor.lanes", "64",
+    "--actor.epsilon-alpha", "4",
+    "--run.log-frames", "20000",
+    "--run.checkpoint-seconds", "120",
+)  # fmt: skip
+
+
+def label(agent: str, beta: float) -> str:
+    """What a contestant is called."""
+    return f"{agent}, beta {beta:g}"
+
+
+def experiment() -> Experiment:
+    """Both agents at every beta, the highest first."""
+    lowest, highest = min(BETAS), max(BETAS)
+    return Experiment(
+        name="random-coin",
+        claim="separate networks keep the exploitative policy intact (section 4.2)",
+        env="random_coin",
+        settings=SETTINGS,
+        contestants={
+            label(agent, beta): Contestant(agent=agent, options=("--family.max-beta", f"{beta:g}"))
+            for beta in reversed(BETAS)
+            for agent in AGENTS
+        },
+        budgets={  # full, with --runs of minutes, adds frames and seeds to it
+            "minutes": Budget(frames=560_000, num_seeds=1, num_episodes=500),
+            "full": Budget(frames=1_200_000, num_seeds=3, num_episodes=1000),
+        },
+        criteria=(
+            Criterion(
+                text="separate networks: return of the exploitative policy at its worst beta and "
+                "seed",
+                measure=worst_exploitative,
+                target=0.95,
+            ),
+            Criterion(
+                text=f"separate networks: return of the exploratory policy at beta {highest:g}",
+                measure=arm_score(label("ngu-sep-nets", highest), -1),
+                target=0.2,
+                is_at_least=False,
+            ),
+            Criterion(
+                text=f"joint network: what the exploitative policy loses from beta {lowest:g} "
+                f"to {highest:g}",
+                measure=minus(
+                    arm_score(label("ngu", lowest), 0), arm_score(label("ngu", highest), 0)
+                ),
+                target=0.2,
+            ),
+            Criterion(
+                text=f"exploitative policy at beta {highest:g}: separate above joint by",
+                measure=minus(
+                    arm_score(label("ngu-sep-nets", highest), 0),
+                    arm_score(label("ngu", highest), 0),
+                ),
+                target=0.2,
+            ),
+        ),
+        draw=draw_bars,
+        lines={},
+        epsilon=0.0,
+        scores_arms=True,
+    )
+
+
+def worst_exploitative(results: Results) -> float:
+    """The lowest return of separate networks' exploitative policy, of all betas and seeds."""
+    return min(
+        outcome.arm_scores[0] for beta in BETAS for outcome in results[label("ngu-sep-nets", beta)]
+    )
+
+
+def draw_bars(experiment: Experiment, budget: Budget, results: Results, out: Path) -> list[str]:
+    """The paper's figure: both policies per beta, one panel per agent, NGU above."""
+    from agent57.reports.figures import grouped_bars
+
+    panels = {
+        title: {
+            policy: [bar(results[label(agent, beta)], arm) for beta in BETAS]
+            for policy, arm in POLICIES.items()
+        }
+        for agent, title in reversed(AGENTS.items())
+    }
+    lines = "lowest and highest seed" if budget.num_seeds > 1 else "standard error over episodes"
+    grouped_bars(
+        panels,
+        groups=[f"{beta:g}" for beta in BETAS],
+        x_label="intrinsic reward weight beta",
+        y_label="extrinsic return",
+        note=f"random coin, {budget.frames:,} steps, {budget.num_episodes} episodes per policy, "
+        f"{budget.num_seeds} seed(s); bars: mean, lines: {lines}",
+        files=[out / "random_coin.png", out / "random_coin.svg"],
+    )
+    return ["random_coin"]
+
+
+def bar(outcomes: list[Outcome], arm: int) -> tuple[float, float, float]:
+    """An arm's mean return, and the lowest and highest seed; of one seed, a standard error away."""
+    scores = [outcome.arm_scores[arm] for outcome in outcomes]
+    mean = float(np.mean(scores))
+    if len(scores) > 1:
+        return mean, min(scores), max(scores)
+    error = outcomes[0].arm_errors[arm]
+    return mean, mean - error, mean + error

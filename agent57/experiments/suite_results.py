@@ -1,0 +1,144 @@
+"""What a suite has found so far: scores per game and agent, and aggregates over games.
+
+Everything is computed from the episode records of the runs that are there; what is missing is
+counted, never guessed.
+"""
+
+import csv
+import io
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from itertools import permutations
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from agent57.scores.aggregate import (
+    aggregate,
+    normalised_runs,
+    paper_score,
+    performance_profile,
+    probability_of_improvement,
+)
+from agent57.scores.published import Reference, capped, human_normalised, suite_games
+from agent57.storage.folder import write_atomic
+from agent57.storage.history import read_lines
+
+Results = dict[str, Any]
+Seeds = dict[str, dict[str, list[Path]]]  # agent -> game -> run folders, one per seed
+
+RULES = {"paper": "seed_scores", "final": "seed_finals"}
+THRESHOLDS = np.linspace(0, 2, 41)  # of the performance profile, in fractions of human
+
+
+@dataclass(frozen=True, kw_only=True)
+class Coverage:
+    """How much of a suite there is."""
+
+    planned: int
+    finished: int
+    scored: int  # runs with at least one evaluation episode
+
+    @property
+    def text(self) -> str:
+        """In words."""
+        if self.finished == self.planned:
+            return f"complete: {self.planned} runs"
+        return (
+            f"partial: {self.finished} of {self.planned} runs finished, "
+            f"{self.scored} with an evaluation episode"
+        )
+
+
+def suite_results(
+    seeds: Seeds, games: Sequence[str], num_planned: int, num_finished: int, reference: Reference
+) -> Results:
+    """All there is to say about the runs by now."""
+    scores: list[Results] = []
+    runs: dict[str, dict[str, dict[str, Sequence[float]]]] = {rule: {} for rule in RULES}
+    num_scored = 0
+    for agent, by_game in seeds.items():
+        for game, folders in by_game.items():
+            episodes = [read_lines(folder / "episodes.jsonl") for folder in folders]
+            episodes = [rows for rows in episodes if any(r["phase"] == "evaluate" for r in rows)]
+            if not episodes:
+                continue
+            num_scored += len(episodes)
+            score = asdict(paper_score(episodes))
+            for rule, field in RULES.items():
+                runs[rule].setdefault(agent, {})[game] = score[field]
+            scores.append(_row(agent, game, score, reference))
+    coverage = Coverage(planned=num_planned, finished=num_finished, scored=num_scored)
+    known = [game for game in games if game in suite_games("atari57")]
+    return {
+        "games": list(games),
+        "agents": list(seeds),
+        "reference": reference,
+        "coverage": {**asdict(coverage), "text": coverage.text},
+        "scores": scores,
+        "aggregates": {rule: _aggregates(runs[rule], known, reference) for rule in RULES},
+    }
+
+
+def _row(agent: str, game: str, score: dict[str, Any], reference: Reference) -> Results:
+    kept = ("score", "deviation", "at_frames", "final", "final_deviation", "seed_scores")
+    row = {"game": game, "agent": agent, "seeds": len(score["num_episodes"])}
+    row |= {name: score[name] for name in kept}
+    row["episodes"] = min(score["num_episodes"])
+    row["window_episodes"] = score["window_episodes"]
+    row["last_frames"] = min(score["last_frames"])
+    is_known = game in suite_games("atari57")
+    for prefix, value in (("", score["score"]), ("final_", score["final"])):
+        hns = human_normalised(value, game, reference) if is_known else None
+        row[f"{prefix}hns"] = hns
+        row[f"{prefix}chns"] = None if hns is None else capped(hns)
+    return row
+
+
+def _aggregates(
+    scores: Mapping[str, Mapping[str, Sequence[float]]], games: Sequence[str], reference: Reference
+) -> Results:
+    """Human-normalised aggregates of each agent over the games whose human score is known."""
+    runs = {
+        agent: normalised_runs({g: s for g, s in by_game.items() if g in games}, reference)
+        for agent, by_game in scores.items()
+    }
+    runs = {agent: by_game for agent, by_game in runs.items() if by_game}
+    rng = np.random.default_rng(0)
+    agents: Results = {}
+    for agent, by_game in runs.items():
+        whole = aggregate(by_game, games, rng)
+        profile = performance_profile(by_game, THRESHOLDS, rng, num_resamples=2000)
+        agents[agent] = {
+            "coverage": whole.coverage,
+            "missing_games": list(whole.missing_games),
+            "confidence": whole.confidence,
+            "statistics": {name: asdict(value) for name, value in whole.statistics.items()},
+            "profile": [asdict(value) for value in profile],
+        }
+    improvements = []
+    for better, worse in permutations(runs, 2):
+        if set(runs[better]) & set(runs[worse]):
+            estimate = probability_of_improvement(
+                runs[better], runs[worse], rng, num_resamples=2000
+            )
+            improvements.append({"better": better, "worse": worse, **asdict(estimate)})
+    return {
+        "agents": agents,
+        "thresholds": THRESHOLDS.tolist(),
+        "probability_of_improvement": improvements,
+    }
+
+
+def write_results(out: Path, results: Results) -> None:
+    """results.json and results.csv."""
+    text = json.dumps(results, indent=2, allow_nan=False)
+    write_atomic(out / "results.json", text.encode())
+    columns = [name for name in (results["scores"] or [{}])[0] if name != "seed_scores"]
+    table = io.StringIO()
+    writer = csv.DictWriter(table, columns, extrasaction="ignore", lineterminator="\n")
+    writer.writeheader()
+    writer.writerows(results["scores"])
+    write_atomic(out / "results.csv", table.getvalue().encode())

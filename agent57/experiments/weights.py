@@ -1,0 +1,59 @@
+"""The networks of a trained run without everything that only training needs.
+
+What is written is a run folder that `agent57.load` and `agent57 evaluate` take; it has no replay,
+no optimiser and no records, and cannot be resumed.
+"""
+
+import io
+import json
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from agent57.config import to_dict
+from agent57.storage.checkpoint import newest_state
+from agent57.storage.folder import CHECKPOINTS, CONFIG_FILE, read_config, write_atomic
+from agent57.storage.manifest import write_file, write_manifest
+
+NAME = "000000000001"
+
+
+def export_weights(run: Path, out: Path) -> int:
+    """Write a run's networks, in half precision, and what its evaluator knows; their bytes."""
+    config, state = read_config(run), newest_state(run / CHECKPOINTS)
+    evaluator = state["parts"]["evaluator"]
+    kept = {
+        "config": state["config"],
+        "counters": state["counters"],
+        "parts": {
+            "learner": {"networks": _halved(state["parts"]["learner"]["networks"])},
+            "evaluator": {
+                "controller": evaluator["controller"],
+                "player": {"curiosity": _scales(evaluator["player"]["curiosity"])},
+            },
+        },
+    }
+    buffer = io.BytesIO()
+    torch.save(kept, buffer)
+    folder = out / CHECKPOINTS
+    folder.mkdir(parents=True, exist_ok=True)
+    write_atomic(out / CONFIG_FILE, json.dumps(to_dict(config), indent=2).encode())
+    entry = write_file(folder / f"{NAME}.state", [buffer.getbuffer()])
+    write_manifest(
+        folder / f"{NAME}.json",
+        {"counters": state["counters"], "state": entry, "segments": []},
+    )
+    return int(entry["bytes"])
+
+
+def _halved(weights: dict[str, torch.Tensor]) -> dict[str, torch.Tensor]:
+    return {n: w.half() if w.is_floating_point() else w for n, w in weights.items()}
+
+
+def _scales(curiosity: dict[str, Any] | None) -> dict[str, Any] | None:
+    """The running scales of the novelty, without the episode that was under way."""
+    if curiosity is None:
+        return None
+    memory = {name: curiosity["memory"][name] for name in ("distance_sum", "distance_count")}
+    return {"memory": memory, "moments": curiosity["moments"]}

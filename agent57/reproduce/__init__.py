@@ -1,1 +1,0 @@
-"""The paper's claims as experiments that a machine can check."""

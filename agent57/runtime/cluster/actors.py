@@ -1,0 +1,292 @@
+"""The actors and the evaluator as the driver knows them.
+
+One that dies is replaced: the new one goes on with new episodes, and with the bandits and counters
+that the last answer of the old one told.
+"""
+
+import itertools
+import time
+from collections import deque
+from dataclasses import dataclass, field, replace
+from functools import partial
+
+import numpy as np
+
+from agent57.config import Config
+from agent57.envs.spec import EnvSpec
+from agent57.replay.block import Layout
+from agent57.runtime.cluster.calls import Calls, Process, Ref
+from agent57.runtime.cluster.learners import Learning
+from agent57.runtime.cluster.shards import Storage
+from agent57.runtime.cluster.tally import MAX_FAILURES, UNANSWERED, PartLost, Tally
+from agent57.runtime.cluster.workers import ActorWorker, EvaluatorWorker, Journey, State
+from agent57.storage.journal import Journal
+
+ACTOR_PATIENCE = 60.0  # seconds without any answer, for actors that are started again
+ADDS_AHEAD = 2  # of one actor, before it must wait for its shard
+
+
+@dataclass(slots=True, eq=False)
+class Player:
+    """An actor or the evaluator."""
+
+    index: int
+    process: Process = None
+    whole: State | None = None  # what it is to go on with, until it has a place to
+    lasting: State | None = None  # what its successor would go on with
+    summary: dict[str, float | None] = field(default_factory=dict)
+    waiting: int = 0  # steps counted, but in no block yet
+    version: int = 0  # of its weights
+    num_adds: int = 0  # of its blocks, under way
+    num_failures: int = 0  # in a row
+    told: float = 0.0  # when it last answered, on the monotonic clock
+    rate: float = 0.0  # agent steps per second
+
+    def tell(self, journey: Journey) -> None:
+        """Take an answer into account."""
+        now = time.monotonic()
+        self.rate = journey.steps / max(now - self.told, 1e-9)
+        self.told = now
+        self.lasting, self.summary = journey.lasting, journey.summary
+        self.waiting, self.version = journey.waiting, journey.version
+        self.num_failures = 0
+
+    def fail(self, name: str) -> None:
+        """Take its end into account."""
+        self.num_failures += 1
+        if self.num_failures >= MAX_FAILURES:
+            raise PartLost(f"{name} died {MAX_FAILURES} times in a row without having played")
+
+
+class Acting:
+    """All actors, and the evaluator."""
+
+    def __init__(
+        self,
+        config: Config,
+        spec: EnvSpec,
+        layout: Layout,
+        calls: Calls,
+        tally: Tally,
+        storage: Storage,
+        learning: Learning,
+        journal: Journal,
+    ) -> None:
+        self._config = config
+        self.frames_per_step = spec.frames_per_step
+        self._layout = layout
+        self._calls = calls
+        self._tally = tally
+        self._storage = storage
+        self._learning = learning
+        self._journal = journal
+        self.actors = [Player(index) for index in range(config.cluster.actors)]
+        self._idle: deque[Player] = deque()
+        self._evaluator = Player(0)
+        self._is_evaluating = False
+        self.num_playing = 0
+        self._num_dropped = 0
+
+    @property
+    def num_frames(self) -> int:
+        """Emulator frames played by all lanes."""
+        return self._tally.steps * self.frames_per_step
+
+    @property
+    def num_idle(self) -> int:
+        """Actors that could play."""
+        return len(self._idle)
+
+    def processes(self) -> list[Process]:
+        """Of the actors and the evaluator."""
+        return [player.process for player in (*self.actors, self._evaluator)]
+
+    # Actors
+
+    def start_actor(self, actor: Player, state: State | None = None) -> None:
+        """Give an actor a process; it may be called when it has answered."""
+        cluster = self._config.cluster
+        actor.process = self._calls.spawn(
+            ActorWorker,
+            *(self._config, actor.index, self._layout),
+            cpus=cluster.actor_cpus,
+            gpus=cluster.actor_gpus,
+            anywhere=True,
+        )
+        ref = actor.process.start.remote(state, actor.lasting)
+        act = partial(self._actor_started, actor, actor.process)
+        self._calls.expect(ref, act, is_patient=True)
+
+    def _actor_started(self, actor: Player, process: Process, ref: Ref) -> None:
+        try:
+            self._num_dropped += self._calls.answer(ref)
+        except UNANSWERED:
+            self._replace_actor(actor, process)
+        else:
+            actor.told = time.monotonic()
+            actor.whole = None
+            self._idle.append(actor)
+
+    def _replace_actor(self, actor: Player, process: Process) -> None:
+        if process is not actor.process:
+            return  # done already
+        self._calls.end(process)  # it may only be out of reach
+        actor.fail(f"actor {actor.index}")
+        self._tally.actor_restarts += 1
+        self._tally.lost_transitions += actor.waiting
+        actor.waiting = 0
+        self.start_actor(actor)
+
+    @property
+    def has_ready_actor(self) -> bool:
+        """Whether one is idle whose blocks are not piling up."""
+        return any(actor.num_adds < ADDS_AHEAD for actor in self._idle)
+
+    def play(self) -> None:
+        """Have the actor play that has been idle for longest."""
+        actor = next(actor for actor in self._idle if actor.num_adds < ADDS_AHEAD)
+        self._idle.remove(actor)
+        self.num_playing += 1
+        published = self._learning.published
+        published.is_taken = True
+        play = actor.process.play.options(num_returns=2)
+        blocks, ref = play.remote(published.ref, published.version)
+        self._calls.expect(ref, partial(self._played, actor, actor.process, blocks))
+
+    def _played(self, actor: Player, process: Process, blocks: Ref, ref: Ref) -> None:
+        self.num_playing -= 1
+        try:
+            journey: Journey = self._calls.answer(ref)
+        except UNANSWERED:
+            self._replace_actor(actor, process)
+            return
+        actor.tell(journey)
+        self._idle.append(actor)
+        self._tally.steps += journey.steps
+        self._journal.add(journey.scalars)
+        for episode in journey.episodes:
+            self._journal.add_episode(replace(episode, frames=self.num_frames))
+        if journey.sent:
+            actor.num_adds += 1
+            self._storage.add(actor.index, blocks, journey, partial(_blocks_are_there, actor))
+
+    # The evaluator
+
+    def start_evaluator(self, state: State | None = None) -> None:
+        """Give the evaluator a process."""
+        evaluator = self._evaluator
+        evaluator.process = self._calls.spawn(EvaluatorWorker, self._config)
+        published = self._learning.published
+        weights = (published.ref, published.version)
+        ref = evaluator.process.start.remote(state, evaluator.lasting, *weights)
+        self._is_evaluating = True
+        self._calls.expect(ref, partial(self._evaluator_started, evaluator.process))
+
+    def _evaluator_started(self, process: Process, ref: Ref) -> None:
+        try:
+            self._num_dropped += self._calls.answer(ref)
+        except UNANSWERED:
+            self._replace_evaluator(process)
+        else:
+            self._is_evaluating = False
+
+    def _replace_evaluator(self, process: Process) -> None:
+        if process is not self._evaluator.process:
+            return  # done already
+        self._calls.end(process)
+        self._evaluator.fail("the evaluator")
+        self._tally.evaluator_restarts += 1
+        self.start_evaluator()
+
+    def evaluate(self) -> None:
+        """Have the evaluator play, if it has not played more than each of the actors' lanes."""
+        lane_steps = self._tally.steps / self._config.actor.lanes
+        if not self._is_evaluating and self._tally.evaluator_steps <= lane_steps:
+            self._evaluate()
+
+    def _evaluate(self) -> None:
+        self._is_evaluating = True
+        process, published = self._evaluator.process, self._learning.published
+        ref = process.play.remote(published.ref, published.version, self.num_frames)
+        self._calls.expect(ref, partial(self._evaluated, process))
+
+    def _evaluated(self, process: Process, ref: Ref) -> None:
+        try:
+            journey: Journey = self._calls.answer(ref)
+        except UNANSWERED:
+            self._replace_evaluator(process)
+            return
+        self._is_evaluating = False
+        self._evaluator.tell(journey)
+        self._tally.evaluator_steps += journey.steps // self._config.evaluator.lanes
+        for episode in journey.episodes:
+            self._journal.add_episode(episode)
+
+    # Records
+
+    def summary(self) -> dict[str, float | None]:
+        """What actors and evaluator last said of themselves."""
+        return {**self._evaluator.summary, **pooled([actor.summary for actor in self.actors])}
+
+    def state_dict(self) -> State:
+        """Everything needed to go on in mid-episode, of actors that have a place to live."""
+        return {
+            "actors": [
+                {
+                    "whole": self._whole(actor) if actor in self._idle else actor.whole,
+                    "lasting": actor.lasting,
+                    "waiting": actor.waiting,
+                }
+                for actor in self.actors
+            ],
+            "evaluator": self._evaluator_state(),
+            "evaluator_lasting": self._evaluator.lasting,
+        }
+
+    def _whole(self, player: Player) -> State | None:
+        """All of its state; None if it has not played yet, or has just died."""
+        try:
+            state: State | None = self._calls.answer(player.process.state_dict.remote())
+        except UNANSWERED:
+            return None
+        return state
+
+    def _evaluator_state(self) -> State:
+        """Readers of a checkpoint want an evaluator that has played: it plays first if need be."""
+        while (state := self._whole(self._evaluator)) is None:
+            self._evaluate()
+            self._calls.settle()
+        return state
+
+    def load_state_dict(self, state: State) -> int:
+        """Go on from `state`; how many running episodes were dropped."""
+        for actor, saved in zip(self.actors, state["actors"], strict=True):
+            actor.lasting, actor.waiting = saved["lasting"], saved["waiting"]
+            actor.whole = saved["whole"]
+            if actor.whole is None:
+                self._tally.lost_transitions += actor.waiting
+                actor.waiting = 0
+            self.start_actor(actor, actor.whole)
+        self._evaluator.lasting = state["evaluator_lasting"]
+        self.start_evaluator(state["evaluator"])
+        self._calls.settle(patience=ACTOR_PATIENCE)
+        return self._num_dropped
+
+
+def pooled(summaries: list[dict[str, float | None]]) -> dict[str, float | None]:
+    """Plays and mean return of each arm over the bandits of all actors; means of the rest."""
+    found: dict[str, float | None] = {}
+    for name in dict.fromkeys(itertools.chain(*summaries)):
+        known = [summary for summary in summaries if summary.get(name) is not None]
+        values = np.array([summary[name] for summary in known], float)
+        if name.startswith("arm_plays/"):
+            found[name] = float(values.sum())
+        elif known:
+            plays = name.replace("arm_return/", "arm_plays/")
+            weights = np.array([s[plays] for s in known], float) if plays != name else None
+            found[name] = float(np.average(values, weights=weights))
+    return found
+
+
+def _blocks_are_there(actor: Player) -> None:
+    actor.num_adds -= 1

@@ -1,0 +1,202 @@
+"""The learners as the driver knows them: batches go in, priorities and weights come out.
+
+Up to `UPDATES_AHEAD` batches are drawn, waiting or being learned from, so that a learner never
+waits for one. Several learners take equal shares of each batch; they only work together, and all of
+them are brought back if one dies.
+"""
+
+import tempfile
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+
+from agent57.config import Config
+from agent57.data_parallel import LearnerMissing
+from agent57.envs.spec import EnvSpec
+from agent57.runtime.cluster.calls import Calls, Process, Ref
+from agent57.runtime.cluster.shards import Part, Storage
+from agent57.runtime.cluster.tally import MAX_FAILURES, Died, PartLost, Tally
+from agent57.runtime.cluster.workers import LearnerWorker, State
+from agent57.storage.checkpoint import Checkpoint
+from agent57.storage.journal import Journal
+
+UPDATES_AHEAD = 3  # drawn, waiting at the learner, or under way
+
+
+@dataclass(slots=True, eq=False)
+class Draw:
+    """A batch on its way from the shards to the learners and back."""
+
+    shares: list[list[Part]]  # by learner
+    num_awaited: int = 0  # answers of the shards, then of the learners
+    is_void: bool = False  # a shard or a learner died meanwhile
+
+
+@dataclass(slots=True)
+class Published:
+    """The newest weights in the store of objects."""
+
+    ref: Ref
+    version: int
+    is_taken: bool = False  # by anybody; else there is no need of newer ones
+
+
+class Learning:
+    """All learners. `last_checkpoint` is asked for when they have to be brought back."""
+
+    published: Published
+    _meeting: tempfile.TemporaryDirectory[str]  # where several learners find each other
+
+    def __init__(
+        self,
+        config: Config,
+        spec: EnvSpec,
+        device: str,
+        calls: Calls,
+        tally: Tally,
+        storage: Storage,
+        journal: Journal,
+        last_checkpoint: Callable[[str], Checkpoint],
+        warn: Callable[[str], None],
+    ) -> None:
+        self._config = config
+        self._spec = spec
+        self._device = device
+        self._calls = calls
+        self._tally = tally
+        self._storage = storage
+        self._journal = journal
+        self._last_checkpoint = last_checkpoint
+        self._warn = warn
+        self._learners: list[Process] = []
+        self._draws: list[Draw] = []
+        self._is_publishing = False
+        self._num_failures = 0  # in a row
+
+    def start(self, state: State | None) -> None:
+        """New learners, all from the same state, whose weights are published."""
+        gpus = 1 if self._device == "cuda" else 0
+        arguments = (self._config, self._spec, self._device)
+        self._learners = [
+            self._calls.spawn(LearnerWorker, *arguments, gpus=gpus)
+            for _ in range(self._config.cluster.learners)
+        ]
+        self._meeting = tempfile.TemporaryDirectory()
+        start = (state, f"{self._meeting.name}/learners")
+        self._calls.answers([p.start.remote(*start, r) for r, p in enumerate(self._learners)])
+        weights, ref = self._learners[0].weights.options(num_returns=2).remote()
+        self._tally.updates = self._calls.answer(ref)
+        self.published = Published(weights, self._tally.version)
+
+    def processes(self) -> list[Process]:
+        """Of all learners."""
+        return self._learners
+
+    @property
+    def num_under_way(self) -> int:
+        """Updates that have been called for."""
+        return len(self._draws)
+
+    # Updates
+
+    def update(self) -> None:
+        """Have a batch drawn and learned from."""
+        draw = Draw([])
+        self._draws.append(draw)
+        num_windows = self._config.learner.batch_size // len(self._learners)
+        done, failed = partial(self._drawn, draw), partial(self._failed, draw)
+        for _ in self._learners:
+            draw.shares.append(self._storage.draw(num_windows, done, failed))
+        draw.num_awaited = sum(len(parts) for parts in draw.shares)
+
+    def _failed(self, draw: Draw) -> None:
+        if not draw.is_void:
+            draw.is_void = True
+            self._draws.remove(draw)
+
+    def _drawn(self, draw: Draw) -> None:
+        """When all parts of a batch are there, hand them to the learners."""
+        draw.num_awaited -= 1
+        if draw.num_awaited or draw.is_void:
+            return
+        draw.num_awaited = len(self._learners)
+        for learner, parts in zip(self._learners, draw.shares, strict=True):
+            update = learner.update.options(num_returns=1 + len(parts))
+            ref, *priorities = update.remote(*(part.arrays for part in parts))
+            self._calls.expect(ref, partial(self._updated, draw, learner, parts, priorities))
+
+    def _updated(
+        self, draw: Draw, learner: Process, parts: list[Part], priorities: list[Ref], ref: Ref
+    ) -> None:
+        try:
+            metrics = self._calls.answer(ref)
+        except (Died, LearnerMissing):
+            self._restore(learner)
+            return
+        if draw.is_void:
+            return
+        for part, new in zip(parts, priorities, strict=True):
+            self._storage.reprioritise(part, new)
+        draw.num_awaited -= 1
+        if not draw.num_awaited:
+            self._draws.remove(draw)
+            self._tally.updates += 1
+            self._num_failures = 0
+            self._journal.add(metrics)
+
+    # Weights
+
+    def publish(self) -> None:
+        """Put newer weights into the store of objects, once per version, if anybody needs them."""
+        has_newer = self.published.version < self._tally.version
+        if self._is_publishing or not has_newer or not self.published.is_taken:
+            return
+        self._is_publishing = True
+        learner = self._learners[0]
+        weights, ref = learner.weights.options(num_returns=2).remote()
+        self._calls.expect(ref, partial(self._weights_are_there, learner, weights))
+
+    def _weights_are_there(self, learner: Process, weights: Ref, ref: Ref) -> None:
+        try:
+            num_updates = self._calls.answer(ref)
+        except Died:
+            self._restore(learner)
+            return
+        if learner is self._learners[0]:
+            self._is_publishing = False
+            self.published = Published(weights, num_updates + self._tally.lost_updates)
+
+    # Faults and records
+
+    def _restore(self, learner: Process) -> None:
+        """Bring all learners back as they were at the last checkpoint."""
+        if learner not in self._learners:
+            return  # done already
+        for process in self._learners:
+            self._calls.end(process)
+        self._num_failures += 1
+        if self._num_failures >= MAX_FAILURES:
+            raise PartLost(f"the learner died {MAX_FAILURES} times in a row without an update")
+        state = self._last_checkpoint("the learner").state["parts"]["learner"]
+        num_lost = self._tally.updates - state["num_updates"]
+        self._tally.lost_updates += num_lost
+        self._tally.learner_restarts += 1
+        for draw in self._draws:
+            draw.is_void = True
+        self._draws = []
+        self._is_publishing = False
+        self.start(state)
+        self._warn(
+            f"the learner died and is back as of the last checkpoint: {num_lost} updates are lost"
+        )
+
+    def state_dict(self) -> State:
+        """Of one learner: all are the same. If one died unnoticed, they are brought back first."""
+        for learner in self._learners:
+            try:
+                self._calls.answer(learner.num_updates.remote())
+            except Died:
+                self._restore(learner)
+                break
+        state: State = self._calls.answer(self._learners[0].state_dict.remote())
+        return state

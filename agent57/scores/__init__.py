@@ -1,0 +1,1 @@
+"""Scores: the paper's, and aggregates over games and seeds."""

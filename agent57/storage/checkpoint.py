@@ -1,0 +1,292 @@
+"""Checkpoints that a crash cannot harm: state, replay blocks and a manifest that commits both.
+
+    checkpoints/
+      000000000012.json      the manifest, written last, atomically; numbers only ever rise
+      000000000012.state     tensors and plain containers, read with weights_only
+      000000000012.blocks    the replay blocks that were new at that checkpoint
+
+A checkpoint is what its manifest names. Blocks are written once and shared by later manifests, so a
+checkpoint of a full replay costs only what is new. Files that no manifest names are leftovers of an
+interrupted write and are removed by the next one.
+"""
+
+import contextlib
+import io
+import struct
+import threading
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Protocol
+
+import torch
+
+from agent57.config import ConfigError
+from agent57.storage.manifest import (
+    DamagedCheckpoint,
+    Entry,
+    files_of,
+    read_manifest,
+    read_state,
+    verify,
+    write_file,
+    write_manifest,
+)
+
+_RECORD = struct.Struct("<qQ")  # block id, bytes of the message that follows
+_DIGITS = 12  # that every file's name begins with
+_READ_ATTEMPTS = 3  # of a reader whose checkpoint a running training may remove meanwhile
+
+
+class Block(Protocol):
+    """What the replay keeps, as far as a file is concerned."""
+
+    def to_bytes(self) -> bytes:
+        """Everything in one message."""
+        ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Checkpoint:
+    """One to go on from."""
+
+    name: str
+    state: dict[str, Any]
+    blocks: Iterator[tuple[int, bytes]]  # ids and messages, in ascending order
+    damaged: list[str]  # what was found in newer checkpoints that were passed over, or in this one
+    first_block: int = 0  # earlier ones are lost; 0 if it is whole
+
+
+class CheckpointStore:
+    """Writes checkpoints in the background, the last `keep` of them kept, and reads them back.
+
+    `before_commit` runs in the background too, when all but the manifest is on disk.
+    """
+
+    def __init__(
+        self, folder: Path, keep: int, before_commit: Callable[[], None] = lambda: None
+    ) -> None:
+        self._folder = folder
+        self._keep = keep
+        self._before_commit = before_commit
+        self._thread: threading.Thread | None = None
+        self._error: Exception | None = None
+        self._kept: dict[str, set[str]] = {}  # files of each checkpoint that counts, oldest first
+        self._segments: list[Entry] = []  # of the newest one
+        self._last_block = -1  # newest block on disk
+
+    @property
+    def newest(self) -> str | None:
+        """The name of the newest checkpoint on disk."""
+        return next(reversed(self._kept), None)
+
+    @property
+    def is_writing(self) -> bool:
+        """Whether a write is under way."""
+        return self._thread is not None and self._thread.is_alive()
+
+    @property
+    def next_block(self) -> int:
+        """The id from which on blocks are not on disk yet, while nothing is being written."""
+        return self._last_block + 1
+
+    def save(
+        self,
+        state: dict[str, Any],
+        blocks: Iterable[tuple[int, Block]],
+        oldest_id: int | None = None,
+    ) -> None:
+        """Take a snapshot in memory and write it in the background.
+
+        `blocks` are the live ones in ascending order of id; they are referred to, not copied. Those
+        on disk may be left out if `oldest_id`, of all live ones, is given. A write under way is
+        waited for; ask `wait` first how it ended.
+        """
+        self.wait()
+        snapshot = io.BytesIO()
+        torch.save(state, snapshot)
+        blocks = list(blocks)
+        if oldest_id is None:
+            oldest_id = blocks[0][0] if blocks else self.next_block
+        work = (state["counters"], snapshot, blocks, oldest_id)
+        self._thread = threading.Thread(target=self._try_to_write, args=work, name="checkpoint")
+        self._thread.start()
+
+    def wait(self) -> OSError | None:
+        """Wait for the write under way; why it failed, if the disk was the reason."""
+        if self._thread is not None:
+            self._thread.join()
+            self._thread = None
+        error, self._error = self._error, None
+        if error is None or isinstance(error, OSError):
+            return error
+        raise error
+
+    def _try_to_write(self, *work: Any) -> None:  # noqa: ANN401
+        try:
+            self._write(*work)
+        except Exception as error:  # raised or returned by `wait`
+            self._error = error
+
+    def _write(
+        self,
+        counters: dict[str, int],
+        snapshot: io.BytesIO,
+        blocks: list[tuple[int, Block]],
+        oldest_id: int,
+    ) -> None:
+        self._folder.mkdir(parents=True, exist_ok=True)
+        if {path.stem for path in _manifests(self._folder)} == set(self._kept):
+            self._prune()  # leftovers may be in the way on a full disk
+        name = f"{_newest_number(self._folder) + 1:0{_DIGITS}d}"
+        segments = [s for s in self._segments if s["last"] >= oldest_id]
+        new = [(key, block) for key, block in blocks if key > self._last_block]
+        try:
+            if new:
+                entry = write_file(self._folder / f"{name}.blocks", _records(new))
+                segments.append({**entry, "first": new[0][0], "last": new[-1][0]})
+            state = write_file(self._folder / f"{name}.state", [snapshot.getbuffer()])
+            self._before_commit()
+            manifest = {"counters": counters, "state": state, "segments": segments}
+            write_manifest(self._folder / f"{name}.json", manifest)
+        except Exception:
+            for suffix in ("json", "state", "blocks"):
+                (self._folder / f"{name}.{suffix}").unlink(missing_ok=True)
+            raise
+        self._kept[name] = files_of(manifest)
+        self._segments = segments
+        self._last_block = new[-1][0] if new else self._last_block
+        self._prune()
+
+    def _prune(self) -> None:
+        """Remove all but the last checkpoints, and files that none of them names."""
+        for name in list(self._kept)[: -self._keep]:
+            del self._kept[name]
+        needed = {f"{name}.json" for name in self._kept}.union(*self._kept.values())
+        # Manifests first: one that a crash leaves behind must not name files that are gone.
+        for path in sorted(self._folder.iterdir(), key=lambda path: path.suffix != ".json"):
+            is_ours = path.suffix == ".partial" or path.name[:_DIGITS].isdigit()
+            if is_ours and path.name not in needed:
+                path.unlink()
+
+    def load(self) -> Checkpoint | None:
+        """The newest checkpoint that is whole; None if none was ever written.
+
+        Checkpoints share blocks, so one damaged file may spoil all of them. Then it is the newest
+        whose state is whole, with the blocks that came after the damage.
+        """
+        damaged: list[str] = []
+        spoilt: list[Path] = []  # whose state may be whole
+        manifests = _manifests(self._folder)
+        for path in reversed(manifests):
+            try:
+                manifest = read_manifest(path)
+                spoilt.append(path)
+                for segment in manifest["segments"]:
+                    verify(self._folder, segment)
+                return self._take(manifests, path, manifest["segments"], damaged)
+            except DamagedCheckpoint as error:
+                damaged.append(str(error))
+        for path in spoilt:
+            segments = _intact(self._folder, read_manifest(path)["segments"])
+            try:
+                return self._take(manifests, path, segments, damaged)
+            except DamagedCheckpoint as error:
+                damaged.append(str(error))
+        if not damaged:
+            return None
+        reasons = "; ".join(dict.fromkeys(damaged))
+        raise ConfigError(f"{self._folder} holds no usable checkpoint: {reasons}")
+
+    def _take(
+        self, manifests: list[Path], path: Path, segments: list[Entry], damaged: list[str]
+    ) -> Checkpoint:
+        """Go on from one checkpoint, with these of its segments."""
+        manifest = read_manifest(path)
+        state = read_state(self._folder, manifest["state"])
+        last_block = max((s["last"] for s in manifest["segments"]), default=-1)
+        is_whole = segments == manifest["segments"]
+        first_block = 0 if is_whole else segments[0]["first"] if segments else last_block + 1
+        self._kept = _readable(manifests[: manifests.index(path) + 1])
+        self._segments, self._last_block = segments, last_block
+        return Checkpoint(
+            name=path.stem,
+            state=state,
+            blocks=_read_blocks(self._folder, segments),
+            damaged=list(dict.fromkeys(damaged)),
+            first_block=first_block,
+        )
+
+
+def newest_state(folder: Path) -> dict[str, Any]:
+    """The newest state that is whole, read in part. A training may be writing meanwhile.
+
+    The replay is neither read nor verified.
+    """
+    damaged: list[str] = []
+    for _ in range(_READ_ATTEMPTS):
+        for path in reversed(_manifests(folder)):
+            try:
+                return read_state(folder, read_manifest(path)["state"], in_part=True)
+            except DamagedCheckpoint as error:
+                damaged.append(str(error))
+    reason = "; ".join(dict.fromkeys(damaged)) or "none was written yet"
+    raise ConfigError(f"{folder} holds no usable checkpoint: {reason}")
+
+
+def newest_counters(folder: Path) -> dict[str, int]:
+    """How far the newest checkpoint is whose manifest can be read; empty if there is none."""
+    for path in reversed(_manifests(folder)):
+        with contextlib.suppress(DamagedCheckpoint):
+            counters: dict[str, int] = read_manifest(path)["counters"]
+            return counters
+    return {}
+
+
+def _manifests(folder: Path) -> list[Path]:
+    """All there are, oldest first."""
+    return sorted(path for path in folder.glob("*.json") if path.name[:_DIGITS].isdigit())
+
+
+def _newest_number(folder: Path) -> int:
+    """The highest number of any file, so that no file that is still there is written over."""
+    names = (path.name[:_DIGITS] for path in folder.iterdir())
+    return max((int(name) for name in names if name.isdigit()), default=0)
+
+
+def _intact(folder: Path, segments: list[Entry]) -> list[Entry]:
+    """The segments after the last damaged one."""
+    intact: list[Entry] = []
+    for segment in segments:
+        try:
+            verify(folder, segment)
+            intact.append(segment)
+        except DamagedCheckpoint:
+            intact = []
+    return intact
+
+
+def _readable(manifests: list[Path]) -> dict[str, set[str]]:
+    """The files of each checkpoint whose manifest is whole."""
+    kept = {}
+    for path in manifests:
+        try:
+            kept[path.stem] = files_of(read_manifest(path))
+        except DamagedCheckpoint:
+            continue  # of no use; the next write removes it
+    return kept
+
+
+def _records(blocks: list[tuple[int, Block]]) -> Iterator[bytes]:
+    for key, block in blocks:
+        message = block.to_bytes()
+        yield _RECORD.pack(key, len(message))
+        yield message
+
+
+def _read_blocks(folder: Path, segments: list[Entry]) -> Iterator[tuple[int, bytes]]:
+    for segment in segments:
+        with (folder / segment["file"]).open("rb") as file:
+            while head := file.read(_RECORD.size):
+                key, size = _RECORD.unpack(head)
+                yield key, file.read(size)

@@ -1,0 +1,127 @@
+"""What a run writes down while it goes: metrics and episodes, as JSON lines and for TensorBoard."""
+
+import dataclasses
+import os
+import time
+from collections import deque
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from agent57.storage.events import EventFile
+from agent57.storage.folder import RunFolder
+from agent57.storage.means import Means
+from agent57.types import Episode
+
+RECENT_EPISODES = 20  # of the actors, behind `episode/return`
+STATM = Path("/proc/self/statm")  # pages of this process, in RAM the second number
+
+
+def resident_bytes() -> int | None:
+    """Memory of this process that lies in RAM; None where the system does not say."""
+    if not STATM.exists():
+        return None
+    return int(STATM.read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+
+
+class Journal:
+    """Averages what happens between two lines of metrics.jsonl.
+
+    Each scalar over the times it was given: what did not occur is not in the line.
+    """
+
+    def __init__(self, folder: RunFolder, log_frames: int) -> None:
+        self._folder = folder
+        self._log_frames = log_frames
+        self._events: EventFile | None = None  # of this session, from its first line on
+        self._means = Means()
+        self._recent: deque[float] = deque(maxlen=RECENT_EPISODES)
+        self._seconds_before = 0.0  # of earlier sessions of this run
+        self._started = time.monotonic()
+        self._last_line = (0, 0.0)  # frames and seconds
+        self.latest: dict[str, Any] = {}
+
+    @property
+    def seconds(self) -> float:
+        """How long the run has been trained for, over all sessions."""
+        return self._seconds_before + time.monotonic() - self._started
+
+    def add(self, scalars: dict[str, float]) -> None:
+        """Scalars to be averaged until the next line."""
+        self._means.add(scalars)
+
+    def add_episode(self, episode: Episode) -> None:
+        """Write one finished episode."""
+        row = dataclasses.asdict(episode)
+        row["return"] = row.pop("episode_return")
+        self._folder.append("episodes.jsonl", row)
+        if episode.source == "actor":
+            self._recent.append(episode.episode_return)
+            self.add(
+                {
+                    "episode/length": episode.length,
+                    f"arm_intrinsic_return/{episode.arm}": episode.intrinsic_return,
+                }
+            )
+
+    def is_due(self, frames: int) -> bool:
+        """Whether the next line of metrics should be written: at each multiple of the interval."""
+        last_frames, _ = self._last_line
+        return frames // self._log_frames > last_frames // self._log_frames
+
+    def write(self, counters: dict[str, int], scalars: dict[str, float | None]) -> dict[str, Any]:
+        """Write a line of metrics: counters, averages since the last line, and `scalars`."""
+        frames, seconds = counters["frames"], self.seconds
+        last_frames, last_seconds = self._last_line
+        rate = (frames - last_frames) / max(seconds - last_seconds, 1e-9)
+        means = dict(sorted(self._means.means().items()))
+        recent = float(np.mean(self._recent)) if self._recent else None
+        row: dict[str, Any] = {
+            **counters,
+            "seconds": seconds,
+            "frames_per_second": rate,
+            "memory/resident_bytes": resident_bytes(),
+            "episode/return": recent,
+            **scalars,
+            **means,
+        }
+        row = {name: value for name, value in row.items() if value is not None}
+        self._folder.append("metrics.jsonl", row)
+        self._open_events().write(row, frames)
+        self._means.clear()
+        self._last_line = (frames, seconds)
+        self.latest = row
+        return row
+
+    def _open_events(self) -> EventFile:
+        if self._events is None:
+            first_frames = self._last_line[0] + 1
+            self._events = EventFile(self._folder.path / "tensorboard", first_frames)
+        return self._events
+
+    def state_dict(self) -> dict[str, Any]:
+        """Everything needed to go on, with the journals' sizes on disk."""
+        return {
+            **self._means.state_dict(),
+            "recent": list(self._recent),
+            "seconds": self.seconds,
+            "last_line": list(self._last_line),
+            "sizes": self._folder.flush(),
+            "latest": dict(self.latest),
+        }
+
+    def load_state_dict(self, state: dict[str, Any]) -> list[str]:
+        """Go on from `state`; later lines on disk are cut off. What earlier ones are missing."""
+        self._means.load_state_dict(state)
+        self._recent = deque(state["recent"], maxlen=RECENT_EPISODES)
+        self._seconds_before = state["seconds"]
+        self._started = time.monotonic()
+        self._last_line = (state["last_line"][0], state["last_line"][1])
+        self.latest = dict(state["latest"])
+        return self._folder.cut_back(state["sizes"])
+
+    def close(self) -> None:
+        """Close the TensorBoard events."""
+        if self._events is not None:
+            self._events.close()

@@ -1,0 +1,58 @@
+"""Progress with time left for commands that take long: a bar on a terminal, else a line now and
+then.
+"""
+
+import time
+
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+
+from agent57.terminal.live import duration
+
+LINE_SECONDS = 15.0
+
+
+class ProgressView:
+    """How much of `total` units is done."""
+
+    def __init__(self, console: Console, label: str, total: int, unit: str) -> None:
+        self._console = console
+        self._label = label
+        self._total = total
+        self._unit = unit
+        self._started = self._last_line = time.monotonic()
+        self._bar = Progress(
+            TextColumn(label),
+            BarColumn(),
+            MofNCompleteColumn(),
+            TextColumn(unit),
+            TextColumn("left"),
+            TimeRemainingColumn(),
+            console=console,
+            transient=True,
+        )
+        self._task = self._bar.add_task(label, total=total)
+
+    def __enter__(self) -> "ProgressView":
+        if self._console.is_terminal:
+            self._bar.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self._console.is_terminal:
+            self._bar.stop()
+
+    def show(self, done: int) -> None:
+        """Say how much is done by now."""
+        if self._console.is_terminal:
+            self._bar.update(self._task, completed=done)
+            return
+        now = time.monotonic()
+        if now - self._last_line < LINE_SECONDS:
+            return
+        self._last_line = now
+        elapsed = now - self._started
+        left = duration(elapsed * (self._total - done) / done) if done else "unknown"
+        self._console.print(
+            f"{self._label}: {done} of {self._total} {self._unit}, left {left}", highlight=False
+        )

@@ -1,0 +1,1 @@
+"""Trained runs: load them, play them, evaluate them."""

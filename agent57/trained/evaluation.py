@@ -1,0 +1,222 @@
+"""Plays whole episodes with a trained run, several lanes at once, and tells how they went."""
+
+import dataclasses
+import os
+import shutil
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from rich.console import Console
+from rich.table import Table
+
+from agent57.config import ConfigError, require
+from agent57.envs.make import make_env
+from agent57.envs.spec import EnvironmentFault, VectorEnv
+from agent57.player import Player
+from agent57.runtime.run import RunFailed, choose_device
+from agent57.scores.published import human_normalised, suite_games
+from agent57.storage.folder import check_json, write_json
+from agent57.terminal.progress import ProgressView
+from agent57.trained.trained_run import TrainedRun
+from agent57.types import Episode, Played
+from agent57.video.film import EpisodeCamera, check_video
+from agent57.video.overlay import Overlay
+
+MAX_LANES = 16
+FPS_ATARI = 15  # 60 Hz, an action every four frames: as fast as a person plays
+FPS = 10
+VIDEO_FOLDER = "videos"  # in the run folder, where the report looks for them
+
+
+@dataclass(frozen=True, kw_only=True)
+class Trial:
+    """What to play."""
+
+    episodes: int = 10
+    arm: int | None = None  # the evaluator's best
+    epsilon: float | None = None  # the evaluator's
+    seed: int = 0
+    video: Path | None = None
+    overlay: bool = True
+    device: str = "auto"
+
+    def __post_init__(self) -> None:
+        require(self.episodes > 0, f"--episodes must be positive, got {self.episodes}")
+        require(self.seed >= 0, f"--seed must not be negative, got {self.seed}")
+        epsilon = self.epsilon
+        is_probability = epsilon is None or 0 <= epsilon <= 1
+        require(is_probability, f"--epsilon must lie in [0, 1], got {epsilon}")
+
+
+class Film:
+    """The first episode of lane 0, as a video."""
+
+    def __init__(self, file: Path, overlay: Overlay | None) -> None:
+        self._file = file
+        self._overlay = overlay
+        self._camera: EpisodeCamera | None = None
+
+    def begin(self, env: VectorEnv) -> None:
+        """The episode has just begun."""
+        fps = FPS_ATARI if env.spec.frames_per_step > 1 else FPS
+        self._camera = EpisodeCamera(self._file, self._overlay, _picture(env), fps)
+
+    def see(self, env: VectorEnv, player: Player, played: Played) -> None:
+        """One more step was played."""
+        assert self._camera is not None, "begin comes first"
+        factors = {} if player.curiosity is None else player.curiosity.last
+        novelty = float(factors["novelty"][0]) if factors else None
+        self._camera.see(played, novelty, _picture(env))
+
+    def close(self) -> str:
+        """Finish the file; what is in it."""
+        if self._camera is None:
+            return "nothing"
+        self._camera.close()
+        return self._camera.description
+
+
+def _picture(env: VectorEnv) -> np.ndarray:
+    try:
+        return env.render(0)
+    except ValueError as error:
+        raise ConfigError(f"--video cannot be made: {error}") from None
+
+
+def play_episodes(
+    player: Player,
+    env: VectorEnv,
+    arm: int,
+    num_episodes: int,
+    progress: ProgressView | None = None,
+    film: Film | None = None,
+) -> list[Episode]:
+    """The first `num_episodes` to begin, in that order.
+
+    The first to end would be a biased choice: short ones. Lanes that have nothing left to do play
+    on, because all lanes step together.
+    """
+    num_begun = 0
+    number = np.full(env.num_lanes, -1)  # of the episode in each lane
+    needs_begin = np.ones(env.num_lanes, dtype=bool)
+    finished: dict[int, Episode] = {}
+    while len(finished) < num_episodes:
+        if needs_begin.any():
+            player.begin(needs_begin, np.full(env.num_lanes, arm))
+            for lane in np.flatnonzero(needs_begin):
+                number[lane] = num_begun
+                num_begun += 1
+            if film is not None and needs_begin[0] and number[0] == 0:
+                film.begin(env)
+        played = player.step()
+        if film is not None and number[0] == 0:
+            film.see(env, player, played)
+        needs_begin = played.terminated | played.truncated
+        for episode in player.ended_episodes(needs_begin, "evaluator", 0):
+            if number[episode.lane] < num_episodes:
+                finished[int(number[episode.lane])] = dataclasses.replace(episode, phase="evaluate")
+        if progress is not None:
+            progress.show(len(finished))
+    return [finished[i] for i in range(num_episodes)]
+
+
+def evaluate(path: Path, trial: Trial, json_file: Path | None, console: Console) -> dict[str, Any]:
+    """`agent57 evaluate`: play, print a table, write the video and the numbers if asked to."""
+    if trial.video is not None:
+        check_video(trial.video)
+    if json_file is not None:
+        check_json(json_file)
+    device = choose_device(trial.device)
+    run = TrainedRun.load(path)
+    arm = run.choose_arm(trial.arm)
+    torch.set_num_threads(run.config.run.threads or os.cpu_count() or 1)
+    env = make_env(run.config.env, min(trial.episodes, MAX_LANES))
+    epsilon = run.config.evaluator.epsilon if trial.epsilon is None else trial.epsilon
+    player = run.make_player(env, epsilon, trial.seed, device)
+    film = _film(run, arm, trial)
+    try:
+        with ProgressView(console, f"playing {path}", trial.episodes, "episodes") as progress:
+            episodes = play_episodes(player, env, arm, trial.episodes, progress, film)
+    except EnvironmentFault as error:
+        raise RunFailed(str(error)) from error
+    finally:
+        env.close()
+        filmed = film.close() if film is not None else ""
+    result = summary(run, arm, epsilon, trial.seed, episodes)
+    console.print(_table(result))
+    if trial.video is not None:
+        _keep_in_run(trial.video, path)
+        console.print(f"video: {trial.video} ({filmed})", highlight=False)
+    if json_file is not None:
+        write_json(json_file, result)
+        console.print(f"numbers: {json_file}", highlight=False)
+    return result
+
+
+def _film(run: TrainedRun, arm: int, trial: Trial) -> Film | None:
+    if trial.video is None:
+        return None
+    beta, gamma = run.beta_gamma(arm)
+    title = f"{run.config.run.agent} on {run.config.env.name}"
+    caption = f"arm {arm}   beta {beta:.4g}   gamma {gamma:.6g}"
+    return Film(trial.video, Overlay(title, caption) if trial.overlay else None)
+
+
+def _keep_in_run(video: Path, path: Path) -> None:
+    """Keep a copy where the report finds it."""
+    folder = path / VIDEO_FOLDER
+    if path.resolve() not in video.resolve().parents:
+        folder.mkdir(exist_ok=True)
+        shutil.copyfile(video, folder / video.name)
+
+
+def summary(
+    run: TrainedRun, arm: int, epsilon: float, seed: int, episodes: list[Episode]
+) -> dict[str, Any]:
+    """How the episodes went, ready for JSON."""
+    returns = np.array([episode.episode_return for episode in episodes])
+    beta, gamma = run.beta_gamma(arm)
+    result: dict[str, Any] = {
+        "run": str(run.path),
+        "agent": run.config.run.agent,
+        "env": run.config.env.name,
+        "trained_frames": run.counters["frames"],
+        "arm": arm,
+        "beta": beta,
+        "gamma": gamma,
+        "is_best_arm": arm == run.best_arm,
+        "epsilon": epsilon,
+        "seed": seed,
+        "num_episodes": len(episodes),
+        "return_mean": float(returns.mean()),
+        "return_std": float(returns.std()),
+        "return_min": float(returns.min()),
+        "return_max": float(returns.max()),
+        "length_mean": float(np.mean([episode.length for episode in episodes])),
+        "returns": returns.tolist(),
+        "lengths": [episode.length for episode in episodes],
+    }
+    if run.config.env.name in suite_games("atari57"):
+        result["hns"] = human_normalised(result["return_mean"], run.config.env.name, "agent57")
+    return result
+
+
+def _table(result: dict[str, Any]) -> Table:
+    table = Table(show_header=False)
+    rows = {
+        "run": f"{result['agent']} on {result['env']}, {result['trained_frames']:,} frames trained",
+        "arm": f"{result['arm']}{' (best)' if result['is_best_arm'] else ''}, "
+        f"beta {result['beta']:.4g}, gamma {result['gamma']:.6g}",
+        "episodes": f"{result['num_episodes']}, epsilon {result['epsilon']:g}",
+        "return": f"{result['return_mean']:,.2f} ± {result['return_std']:,.2f}  "
+        f"(min {result['return_min']:,.2f}, max {result['return_max']:,.2f})",
+        "length": f"{result['length_mean']:,.0f} steps",
+    }
+    if "hns" in result:
+        rows["human-normalised"] = f"{100 * result['hns']:.1f} % (0 is random, 100 is human)"
+    for name, text in rows.items():
+        table.add_row(name, text)
+    return table

@@ -1,0 +1,95 @@
+"""A trained run as a thing that plays: what a checkpoint must give for acting, and no more."""
+
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+
+from agent57.bandit import make_controller
+from agent57.config import Config, require
+from agent57.curiosity.lifelong import RunningMoments
+from agent57.envs.spec import EnvSpec, VectorEnv
+from agent57.nets.networks import Networks
+from agent57.ops.family import betas, gammas
+from agent57.player import Player, Weights, make_networks
+from agent57.seeds import Role
+from agent57.storage.checkpoint import newest_state
+from agent57.storage.folder import CHECKPOINTS, read_config
+
+ROLES = (Role.TRIAL_EPISODES, Role.TRIAL_ACTIONS)
+
+
+@dataclass(frozen=True, kw_only=True)
+class TrainedRun:
+    """The newest whole checkpoint of a run."""
+
+    path: Path
+    config: Config
+    counters: dict[str, int]  # frames, steps and updates of training
+    weights: Weights
+    best_arm: int  # of the evaluator's bandit
+    curiosity: dict[str, Any] | None  # the evaluator's; its running scales carry over
+
+    @classmethod
+    def load(cls, path: Path) -> "TrainedRun":
+        """Read a run folder; `ConfigError` if it holds no run or no usable checkpoint."""
+        config = read_config(path)
+        state = newest_state(path / CHECKPOINTS)
+        evaluator = state["parts"]["evaluator"]
+        rng = np.random.default_rng(0)
+        controller = make_controller(config.evaluator_controller, config.family.arms, 0, rng)
+        controller.load_state_dict(evaluator["controller"])
+        return cls(
+            path=path,
+            config=config,
+            counters=state["counters"],
+            weights=state["parts"]["learner"]["networks"],
+            best_arm=controller.best(),
+            curiosity=evaluator["player"]["curiosity"],
+        )
+
+    def choose_arm(self, arm: int | None) -> int:
+        """The arm asked for, or the evaluator's best."""
+        if arm is None:
+            return self.best_arm
+        last = self.config.family.arms - 1
+        require(0 <= arm <= last, f"--arm must lie in 0 to {last}, the arms of this run, got {arm}")
+        return arm
+
+    def beta_gamma(self, arm: int) -> tuple[float, float]:
+        """How an arm weighs novelty, and how far it looks ahead."""
+        return float(betas(self.config.family)[arm]), float(gammas(self.config.family)[arm])
+
+    def make_networks(self, spec: EnvSpec) -> Networks:
+        """The run's networks for its task."""
+        networks = make_networks(self.config, spec)
+        networks.load_state_dict(self.weights)
+        return networks
+
+    def make_player(
+        self,
+        env: VectorEnv,
+        epsilon: float,
+        seed: int,
+        device: torch.device,
+        first_lane: int = 0,
+        networks: Networks | None = None,
+    ) -> Player:
+        """A player of the run's weights whose sense of novelty is that of its evaluator.
+
+        `networks`, if given, are those of `make_networks`, shared with other players.
+        """
+        config = replace(self.config, run=replace(self.config.run, seed=seed))
+        epsilons = np.full(env.num_lanes, epsilon)
+        if networks is None:
+            networks = self.make_networks(env.spec)
+        player = Player(config, env, epsilons, ROLES, first_lane, device, networks)
+        if player.curiosity is not None and self.curiosity is not None:
+            fresh, saved = player.curiosity.state_dict(), self.curiosity["memory"]
+            fresh["moments"] = RunningMoments.pooled(self.curiosity["moments"])
+            for name in ("distance_sum", "distance_count"):
+                fresh["memory"][name] = saved[name].sum().repeat(env.num_lanes)
+            player.curiosity.load_state_dict(fresh)
+        return player

@@ -1,0 +1,148 @@
+"""Films an episode: the game in colour, and beside it what the agent thinks of it.
+
+MP4 by the ffmpeg of `imageio-ffmpeg` (the `report` extra), GIF by Pillow. No game is played here.
+"""
+
+from collections.abc import Generator
+from pathlib import Path
+from typing import Any, Protocol
+
+import numpy as np
+from PIL import Image
+
+from agent57.config import ConfigError, require
+from agent57.types import Played
+from agent57.video.overlay import Overlay, enlarge
+
+FORMATS = (".mp4", ".gif")
+MAX_GIF_FRAMES = 900  # a GIF is held in memory and grows without bound
+
+
+def check_video(file: Path) -> None:
+    """Refuse, before anything is played, a video that could not be written."""
+    require(file.suffix in FORMATS, f"--video {file} must end in {' or '.join(FORMATS)}")
+    if file.suffix == ".mp4":
+        _ffmpeg()
+    folder = file.parent
+    require(
+        folder.is_dir(), f"--video {file} cannot be written: the folder {folder} does not exist"
+    )
+
+
+def _ffmpeg() -> Any:  # noqa: ANN401
+    try:
+        import imageio_ffmpeg
+
+        imageio_ffmpeg.get_ffmpeg_exe()
+    except (ImportError, RuntimeError):
+        raise ConfigError(
+            "--video as MP4 needs imageio-ffmpeg: pip install 'agent57[report]', or write a .gif"
+        ) from None
+    return imageio_ffmpeg
+
+
+class Writer(Protocol):
+    """Takes pictures one after another."""
+
+    def add(self, picture: np.ndarray) -> None:
+        """One more picture, [Y, X, 3] uint8, all of one size."""
+        ...
+
+    def close(self) -> None:
+        """Finish the file."""
+        ...
+
+
+class Mp4Writer:
+    """H.264 that every browser plays."""
+
+    def __init__(self, file: Path, fps: int) -> None:
+        self._file = file
+        self._fps = fps
+        self._stream: Generator[None, bytes | None, None] | None = None
+
+    def add(self, picture: np.ndarray) -> None:
+        """One more picture."""
+        if self._stream is None:
+            height, width = picture.shape[:2]
+            self._stream = _ffmpeg().write_frames(
+                str(self._file),
+                (width, height),
+                fps=self._fps,
+                codec="libx264",
+                macro_block_size=1,
+                ffmpeg_log_level="error",
+                output_params=["-crf", "23", "-preset", "veryfast", "-movflags", "+faststart"],
+            )
+            self._stream.send(None)
+        self._stream.send(np.ascontiguousarray(picture).tobytes())
+
+    def close(self) -> None:
+        """Finish the file."""
+        if self._stream is not None:
+            self._stream.close()
+
+
+class GifWriter:
+    """The first pictures of an episode, up to `MAX_GIF_FRAMES`."""
+
+    def __init__(self, file: Path, fps: int) -> None:
+        self._file = file
+        self._fps = fps
+        self._pictures: list[Image.Image] = []
+
+    def add(self, picture: np.ndarray) -> None:
+        """One more picture, unless there are enough."""
+        if len(self._pictures) < MAX_GIF_FRAMES:
+            image = Image.fromarray(picture)
+            self._pictures.append(
+                image.quantize(128, Image.Quantize.FASTOCTREE, dither=Image.Dither.NONE)
+            )
+
+    def close(self) -> None:
+        """Write the file."""
+        if self._pictures:
+            first, *rest = self._pictures
+            milliseconds = round(1000 / self._fps)
+            first.save(self._file, save_all=True, append_images=rest, duration=milliseconds, loop=0)
+
+
+class EpisodeCamera:
+    """Films one episode, with or without the overlay."""
+
+    def __init__(
+        self, file: Path, overlay: Overlay | None, first_picture: np.ndarray, fps: int
+    ) -> None:
+        self._file = file
+        self._overlay = overlay
+        self._picture = first_picture
+        self._num_frames = 0
+        self._writer: Writer
+        self._writer = Mp4Writer(file, fps) if file.suffix == ".mp4" else GifWriter(file, fps)
+
+    def see(self, played: Played, novelty: float | None, next_picture: np.ndarray) -> None:
+        """Show the picture that lane 0 acted at, with what it thought, and keep the next."""
+        if self._overlay is None:
+            picture = enlarge(self._picture)
+        else:
+            picture = self._overlay.draw(self._picture, played, novelty)
+        self._writer.add(even(picture))
+        self._num_frames += 1
+        self._picture = next_picture
+
+    def close(self) -> None:
+        """Finish the file."""
+        self._writer.close()
+
+    @property
+    def description(self) -> str:
+        """How much was filmed."""
+        if self._file.suffix == ".gif" and self._num_frames > MAX_GIF_FRAMES:
+            return f"the first {MAX_GIF_FRAMES} of {self._num_frames} steps; .mp4 holds them all"
+        return f"one episode, {self._num_frames} steps"
+
+
+def even(picture: np.ndarray) -> np.ndarray:
+    """The picture with even sides, as H.264 wants them."""
+    height, width = picture.shape[:2]
+    return np.pad(picture, ((0, height % 2), (0, width % 2), (0, 0)))

@@ -1,0 +1,71 @@
+"""The whole benchmark in its quick form: that it runs and says what it should, never how fast."""
+
+import json
+from pathlib import Path
+
+import pytest
+from rich.console import Console
+
+from agent57.cli import run
+
+PARTS = ["acting", "novelty", "replay insert", "replay sample", "learning", "end to end"]
+
+
+@pytest.fixture(scope="module")
+def report(tmp_path_factory: pytest.TempPathFactory) -> dict:
+    path: Path = tmp_path_factory.mktemp("bench") / "bench.json"
+    with path.with_suffix(".txt").open("w") as screen:
+        code = run(["bench", "--quick", "--json", str(path)], Console(file=screen, width=160))
+    assert code == 0
+    figures = json.loads(path.read_text())
+    figures["screen"] = path.with_suffix(".txt").read_text()
+    return figures
+
+
+def test_every_part_is_measured_beside_its_limit(report: dict) -> None:
+    assert [part["part"] for part in report["parts"]] == PARTS
+    for part in report["parts"]:
+        assert part["lowest"] <= part["rate"] <= part["highest"]
+        assert part["limit"] > 0
+        assert part["ratio"] > 0
+        assert part["cpu_ratio"] > 0
+        assert part["aim"] is not None
+
+
+def test_the_machine_and_its_limits_are_named(report: dict) -> None:
+    assert {"sgemm GFLOP/s", "memory read GB/s"} <= set(report["limits"])
+    assert {"processor", "cores", "load", "torch"} <= set(report["machine"])
+
+
+def test_scaling_tables_are_there(report: dict) -> None:
+    assert set(report["scaling"]) == {"lanes", "episodic memory", "threads"}
+
+
+def test_memory_per_transition_is_reported(report: dict) -> None:
+    assert set(report["bytes_per_transition"]) == {"pong", "mean"}
+
+
+def test_the_screen_shows_the_parts(report: dict) -> None:
+    for name in [*PARTS, "sgemm", "MFLOP per step", "bytes per transition"]:
+        assert name in report["screen"]
+
+
+def test_a_file_that_cannot_be_written_is_refused_before_anything_is_measured(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def measure(*_: object) -> None:
+        pytest.fail("measured for nothing")
+
+    monkeypatch.setattr("agent57.bench.benchmark.run_bench", measure)
+    (tmp_path / "file").touch()
+    for place in (tmp_path / "file" / "bench.json", tmp_path):
+        with (tmp_path / "screen.txt").open("w") as screen:
+            console = Console(file=screen, width=500)
+            assert run(["bench", "--json", str(place)], console, console) == 2
+        text = (tmp_path / "screen.txt").read_text()
+        assert text.startswith(f"agent57: --json {place} cannot be written")
+        assert text.count("\n") == 1
+
+
+def test_three_timesteps_are_learned_for_each_step(report: dict) -> None:
+    assert report["parts"][-1]["setting"] == "3.0 learned a step"

@@ -1,0 +1,79 @@
+"""Outcomes and experiments that nobody has to train for."""
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from agent57.experiments.criteria import final_score
+from agent57.experiments.drawing import draw_curves_and_arms
+from agent57.experiments.experiment import Budget, Contestant, Criterion, Experiment, Outcome
+
+TWO_ARMS = ((0.0, 0.99), (0.3, 0.9))
+TINY = (
+    *("--scale", "tiny", "--run.log-frames", "200", "--actor.lanes", "4"),
+    *("--replay.min-windows", "4", "--learner.batch_size", "4", "--sequence.trace_length", "8"),
+    *(
+        "--sequence.replay_period",
+        "4",
+        "--network.state_size",
+        "16",
+        "--network.feature_size",
+        "16",
+    ),
+    *("--network.head_size", "16", "--family.arms", "2"),
+)
+
+
+def outcome(label: str = "ours", **changes: Any) -> Outcome:
+    """A run of four bins and two arms."""
+    made = Outcome(
+        label=label,
+        agent="agent57",
+        seed=0,
+        score=0.9,
+        evaluator=0.8,
+        best_arm=0,
+        arms=TWO_ARMS,
+        arm_scores=(0.9, 0.3),
+        arm_errors=(0.01, 0.02),
+        frames=400,
+        seconds=60.0,
+        commit="abc",
+        bin_frames=np.array([100.0, 200, 300, 400]),
+        curve=np.array([np.nan, 0.2, np.nan, 0.8]),
+        plays=np.array([[1.0, 1], [1, 3], [0, 0], [6, 2]]),
+        arm_returns=np.array([[0.0, 0.0], [0.0, 0.5], [np.nan, np.nan], [0.8, 0.4]]),
+        best_arms=np.array([np.nan, 1, 1, 0]),
+        folder=Path("nowhere"),
+    )
+    return replace(made, **changes)
+
+
+def experiment(**changes: Any) -> Experiment:
+    """Two contestants on a toy."""
+    made = Experiment(
+        name="made-up",
+        claim="ours is better",
+        env="toy/bandit",
+        settings=TINY,
+        contestants={
+            "ours": Contestant(agent="agent57"),
+            "theirs, joint": Contestant(agent="ngu", options=("--learner.batch_size", "5")),
+        },
+        budgets={"minutes": Budget(frames=300, num_seeds=1, num_episodes=4)},
+        criteria=(
+            Criterion(text="ours: mean return", measure=final_score("ours"), target=0.0),
+            Criterion(
+                text="theirs: mean return",
+                measure=final_score("theirs, joint"),
+                target=-1.0,
+                is_at_least=False,
+            ),
+        ),
+        draw=draw_curves_and_arms,
+        lines={"perfect": 1.0},
+        scores_arms=True,
+    )
+    return replace(made, **changes)

@@ -1,0 +1,117 @@
+"""A queue of runs: all are brought to their end, and an interruption lets them save themselves."""
+
+import io
+import re
+import signal
+import sys
+from pathlib import Path
+
+import pytest
+from rich.console import Console
+
+from agent57.experiments.jobs import Job, JobQueue
+from agent57.runtime.run import RunFailed
+from agent57.storage.manifest import write_manifest
+from tests.runtime.runs import interrupted_when
+
+TINY = ("--env", "toy/bandit", "--scale", "tiny", "--run.threads", "1", "--run.log-frames", "200")
+
+
+# Stands in for a run: half way it waits, until it is told to stop.
+WAITING = """
+import json, pathlib, signal, sys
+folder = pathlib.Path(sys.argv[1])
+def save(*_):
+    (folder / "saved").touch()
+    sys.exit()
+signal.signal(signal.SIGTERM, save)
+folder.mkdir()
+(folder / "metrics.jsonl").write_text(json.dumps({"frames": 100}))
+signal.pause()
+"""
+
+
+def job(folder: Path, name: str, *options: str) -> Job:
+    return Job(name=name, folder=folder / name, options=(*TINY, *options), frames=200)
+
+
+def queue(jobs: list[Job]) -> JobQueue:
+    return JobQueue(jobs, num_parallel=2, console=Console(file=io.StringIO()))
+
+
+def test_all_jobs_end_and_are_not_run_again(tmp_path: Path) -> None:
+    jobs = [job(tmp_path, "a"), job(tmp_path, "b", "--seed", "1")]
+    queue(jobs).run()
+    assert all(j.is_finished for j in jobs)
+    assert [j.frames_done() for j in jobs] == [200, 200]
+    before = [(j.folder / "metrics.jsonl").stat().st_mtime_ns for j in jobs]
+    queue(jobs).run()
+    assert [(j.folder / "metrics.jsonl").stat().st_mtime_ns for j in jobs] == before
+
+
+def test_a_failure_names_the_job_and_the_reason(tmp_path: Path) -> None:
+    with pytest.raises(RunFailed, match=r"broken failed: agent57: .*actor.lanes"):
+        queue([job(tmp_path, "broken", "--actor.lanes", "0")]).run()
+
+
+def test_a_job_that_began_is_resumed_and_one_without_checkpoint_starts_anew(tmp_path: Path) -> None:
+    begun = job(tmp_path, "begun")
+    (begun.folder / "checkpoints").mkdir(parents=True)
+    (begun.folder / "config.json").touch()
+    assert "train" in begun.command()
+    assert not begun.folder.exists()
+    (begun.folder / "checkpoints").mkdir(parents=True)
+    (begun.folder / "checkpoints" / "000000000001-000000000001.json").touch()
+    assert begun.command()[-2:] == ["resume", str(begun.folder)]
+
+
+@pytest.mark.parametrize(("frames", "is_finished"), [(200, True), (199, False), (None, False)])
+def test_a_job_is_finished_by_the_frames_of_its_checkpoint_whatever_it_says(
+    frames: int | None, is_finished: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    one = job(tmp_path, "one")
+    (one.folder / "checkpoints").mkdir(parents=True)
+    if frames is not None:
+        manifest = one.folder / "checkpoints" / "000000000001-000000000001.json"
+        write_manifest(manifest, {"counters": {"frames": frames}})
+    says = "stopped after" if is_finished else "finished after"
+    command = [sys.executable, "-c", f"print('{says} 200 frames')"]
+    monkeypatch.setattr(Job, "command", lambda _: command)
+    jobs = queue([one])
+    jobs.keep_going = True
+    jobs.run()
+    assert one.is_finished == is_finished
+    assert ["told to stop" in failure for failure in jobs.failures] == [True] * (not is_finished)
+
+
+@pytest.mark.parametrize(("is_terminal", "max_rows"), [(True, 4), (True, 3), (False, 4)])
+def test_an_interrupted_queue_showed_how_far_it_was_and_let_its_jobs_save_themselves(
+    is_terminal: bool, max_rows: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name, value in {"POLL_SECONDS": 0.02, "LINE_SECONDS": 0.0, "MAX_ROWS": max_rows}.items():
+        monkeypatch.setattr(f"agent57.experiments.jobs.{name}", value)
+    monkeypatch.setattr(
+        Job, "command", lambda self: [sys.executable, "-c", WAITING, str(self.folder)]
+    )
+    done, *begun, later = (job(tmp_path, name) for name in ("done", "one", "two", "later"))
+    done.folder.mkdir()
+    (done.folder / "finished").write_text("200")
+    (done.folder / "metrics.jsonl").write_text('{"frames": 200}')
+
+    text, handler = io.StringIO(), signal.getsignal(signal.SIGTERM)
+    console = Console(file=text, force_terminal=is_terminal, color_system=None, width=100)
+    half = "50%, 1 of 4 runs finished, time left 0 min"
+
+    def shown() -> str:
+        return " ".join(text.getvalue().split())
+
+    with interrupted_when(lambda: half in shown()), pytest.raises(KeyboardInterrupt):
+        JobQueue([done, *begun, later], 2, console).run()
+
+    assert signal.getsignal(signal.SIGTERM) == handler
+    assert all((each.folder / "saved").exists() for each in begun)
+    assert not later.folder.exists()
+    rows = re.findall(r"(\w+) │ (\w+) │ (\d+) / 200", shown().rpartition(half)[2])
+    running = [("one", "running", "100"), ("two", "running", "100")]
+    everyone = [("done", "finished", "200"), *running, ("later", "waiting", "0")]
+    assert rows == ({3: running, 4: everyone}[max_rows] if is_terminal else [])

@@ -1,0 +1,39 @@
+"""docs/results says what was run: every experiment is in the index, every result has its card."""
+
+import re
+
+from agent57.experiments.catalogue import EXPERIMENTS
+from agent57.trained.trained_run import TrainedRun
+from tests.house.names import ROOT
+
+RESULTS = ROOT / "docs" / "results"
+FOLDERS = sorted(path for path in RESULTS.iterdir() if path.is_dir())
+MAX_BYTES = 20_000_000  # of all weights
+
+
+def index() -> dict[str, str]:
+    """The rows of the table of results, by experiment."""
+    rows = re.findall(r"^\| ([a-z-]+) \|(.*)\|$", (RESULTS / "README.md").read_text(), re.M)
+    return {name: row for name, row in rows if name != "experiment"}
+
+
+def test_every_experiment_is_in_the_index_with_its_claim() -> None:
+    assert list(index()) == list(EXPERIMENTS)
+    for name, row in index().items():
+        claim = EXPERIMENTS[name].claim.partition(":")[0].partition(" (")[0]
+        assert claim in row
+
+
+def test_the_index_calls_run_what_has_a_card_and_nothing_else() -> None:
+    run = {name for name, row in index().items() if "not run yet" not in row}
+    assert run == {path.name for path in FOLDERS if path.name in EXPERIMENTS}
+    for path in FOLDERS:
+        assert (path / "README.md").is_file(), path
+
+
+def test_weights_can_be_loaded_and_stay_small() -> None:
+    weights = [path / "weights" for path in FOLDERS if (path / "weights").is_dir()]
+    for path in weights:
+        assert TrainedRun.load(path).config.env.name in (path / "README.md").read_text()
+    files = [file for path in weights for file in path.rglob("*") if file.is_file()]
+    assert sum(file.stat().st_size for file in files) < MAX_BYTES

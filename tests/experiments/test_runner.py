@@ -1,0 +1,177 @@
+"""The runner from end to end at tiny scale, and its parts."""
+
+import csv
+import io
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from rich.console import Console
+
+import agent57
+from agent57.config import ConfigError
+from agent57.experiments.experiment import Budget, Contestant
+from agent57.experiments.runner import (
+    check_plan,
+    folder_name,
+    jobs,
+    reproduce,
+    write_csv,
+    write_tables,
+)
+from agent57.storage.checkpoint import newest_counters
+from tests.experiments.made_up import experiment, outcome
+from tests.runtime.runs import interrupted_when
+
+
+def table(file: Path) -> list[dict[str, str]]:
+    with file.open() as handle:
+        return list(csv.DictReader(handle))
+
+
+def test_an_experiment_from_training_to_its_card(tmp_path: Path) -> None:
+    made, text = experiment(), io.StringIO()
+    runs, out = tmp_path / "runs", tmp_path / "out"
+    assert not reproduce(made, "minutes", runs, out, 2, Console(file=text, width=150))
+    assert "pass: ours: mean return at least 0" in text.getvalue()
+    assert "FALLS SHORT: theirs: mean return at most -1" in text.getvalue()
+
+    rows = table(out / "made_up.csv")
+    assert [(row["contestant"], row["agent"], row["seed"]) for row in rows] == [
+        ("ours", "agent57", "0"),
+        ("theirs, joint", "ngu", "0"),
+    ]
+    assert all(0 <= float(row["score"]) <= 1 and row["frames"] == "300" for row in rows)
+    assert all(row["commit"] for row in rows)
+    assert {row["contestant"] for row in table(out / "curve.csv")} == {"ours", "theirs, joint"}
+    arms = table(out / "arms.csv")
+    played = [row for row in arms if row["contestant"] == "ours" and row["plays"]]
+    episodes = [json.loads(line) for line in (runs / "ours-seed0" / "episodes.jsonl").open()]
+    num_episodes = sum(row["source"] == "actor" for row in episodes)
+    assert sum(int(row["plays"]) for row in played) == num_episodes
+    assert len([row for row in arms if row["score"]]) == 4
+    for name in ("curve.png", "curve.svg", "arms.png", "arms.svg", "README.md"):
+        assert (out / name).stat().st_size > 500
+    assert agent57.load(out / "weights").spec.name == "toy/bandit"
+    assert "seed 0" in (out / "weights" / "README.md").read_text()
+
+    # Again: nothing is trained, the outcome is the same.
+    files = {file: file.stat().st_mtime_ns for file in runs.rglob("metrics.jsonl")}
+    assert not reproduce(made, "minutes", runs, tmp_path / "again", 2, Console(file=text))
+    assert files == {file: file.stat().st_mtime_ns for file in runs.rglob("metrics.jsonl")}
+    assert table(tmp_path / "again" / "made_up.csv") == rows
+
+    # With more frames, the runs go on where they were.
+    before = (runs / "ours-seed0" / "episodes.jsonl").read_text()
+    longer = replace(made, budgets={"minutes": replace(made.budgets["minutes"], frames=400)})
+    assert not reproduce(longer, "minutes", runs, out, 2, Console(file=text))
+    assert {row["frames"] for row in table(out / "made_up.csv")} == {"400"}
+    after = (runs / "ours-seed0" / "episodes.jsonl").read_text()
+    assert after.startswith(before)
+    assert len(after) > len(before)
+
+    # With other settings, these runs do not count.
+    other = replace(made, settings=(*made.settings, "--learner.learning-rate", "0.1"))
+    with pytest.raises(
+        ConfigError, match=r"other settings \(--learner.learning-rate 0.1\): remove"
+    ):
+        reproduce(other, "minutes", runs, out, 2, Console(file=text))
+
+
+def test_seeds_are_trained_in_turn_and_cores_are_shared_out(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("os.cpu_count", lambda: 8)
+    budget = Budget(frames=300, num_seeds=2, num_episodes=1)
+    planned = jobs(experiment(), budget, tmp_path, 4)
+    assert list(planned) == [
+        ("ours", 0), ("theirs, joint", 0), ("ours", 1), ("theirs, joint", 1),
+    ]  # fmt: skip
+    assert {job.options[:2] for job in planned.values()} == {("--run.threads", "2")}
+    fewer = jobs(experiment(), replace(budget, num_seeds=1), tmp_path, 4)
+    assert {job.options[:2] for job in fewer.values()} == {("--run.threads", "4")}
+
+
+def test_folders_are_plain_names_of_their_own() -> None:
+    assert folder_name("r2d2, gamma 0.997", 1) == "r2d2-gamma-0.997-seed1"
+
+
+def test_a_plan_may_grow_but_not_change(tmp_path: Path) -> None:
+    made = experiment()
+    budget = made.budgets["minutes"]
+    first = check_plan(made, jobs(made, budget, tmp_path, 1), tmp_path)
+    for name in ("ours-seed0", "theirs-joint-seed0"):
+        (tmp_path / name).mkdir()
+    more = replace(budget, num_seeds=2, frames=600)
+    second = check_plan(made, jobs(made, more, tmp_path, 1), tmp_path)
+    assert set(first) < set(second)
+    changed = replace(made, contestants={**made.contestants, "ours": Contestant(agent="ngu")})
+    with pytest.raises(ConfigError, match=r"ours-seed0 was begun with other settings"):
+        check_plan(changed, jobs(changed, budget, tmp_path, 1), tmp_path)
+
+
+def test_a_run_that_was_removed_may_be_begun_anew_with_other_settings(tmp_path: Path) -> None:
+    made = experiment()
+    check_plan(made, jobs(made, made.budgets["minutes"], tmp_path, 1), tmp_path)
+    other = replace(made, settings=(*made.settings, "--learner.batch_size", "6"))
+    check_plan(other, jobs(other, made.budgets["minutes"], tmp_path, 1), tmp_path)
+    assert "6" in json.loads((tmp_path / "plan.json").read_text())["ours-seed0"]["options"]
+
+
+def test_a_damaged_plan_is_named(tmp_path: Path) -> None:
+    (tmp_path / "plan.json").write_text("{")
+    made = experiment()
+    with pytest.raises(ConfigError, match="plan.json is damaged"):
+        check_plan(made, jobs(made, made.budgets["minutes"], tmp_path, 1), tmp_path)
+
+
+def test_a_task_whose_package_is_missing_is_one_line_before_anything_is_written(
+    tmp_path: Path,
+) -> None:
+    made = experiment(env="no_such_package:Task-v0")
+    with pytest.raises(ConfigError, match="pip install no_such_package"):
+        reproduce(made, "minutes", tmp_path / "runs", tmp_path, 1, Console(file=io.StringIO()))
+    assert not (tmp_path / "runs").exists()
+
+
+def test_a_run_is_a_row_with_the_final_score_of_each_of_its_arms(tmp_path: Path) -> None:
+    one_arm = outcome("theirs, joint", arms=((0.0, 0.99),), arm_scores=(0.25,))
+    write_tables(experiment(), {"ours": [outcome()], "theirs, joint": [one_arm]}, tmp_path)
+    rows = table(tmp_path / "made_up.csv")
+    assert [(row["score_arm_0"], row["score_arm_1"]) for row in rows] == [
+        ("0.9", "0.3"), ("0.25", ""),
+    ]  # fmt: skip
+    not_scored = outcome(arm_scores=())
+    write_tables(experiment(scores_arms=False), {"ours": [not_scored]}, tmp_path)
+    assert "score_arm_0" not in table(tmp_path / "made_up.csv")[0]
+
+
+def test_unknown_numbers_are_empty_cells(tmp_path: Path) -> None:
+    write_csv(tmp_path / "x.csv", ["a", "b"], [[float("nan"), 1 / 3], ["x, y", 2]])
+    assert (tmp_path / "x.csv").read_text() == 'a,b\n,0.333333\n"x, y",2\n'
+
+
+def test_what_was_interrupted_goes_on_when_it_is_called_again(tmp_path: Path) -> None:
+    made, console = experiment(), Console(file=io.StringIO())
+    alone = replace(
+        made,
+        settings=(*made.settings, "--run.log-frames", "40", "--replay.samples-per-insert", "0.5"),
+        contestants={"ours": made.contestants["ours"]},
+        budgets={"minutes": Budget(frames=600, num_seeds=1, num_episodes=1)},
+        criteria=made.criteria[:1],
+    )
+    folder, out = tmp_path / "ours-seed0", tmp_path / "out"
+
+    def has_begun() -> bool:
+        return (folder / "metrics.jsonl").exists() and (folder / "metrics.jsonl").stat().st_size > 0
+
+    with interrupted_when(has_begun), pytest.raises(KeyboardInterrupt):
+        reproduce(alone, "minutes", tmp_path, out, 1, console)
+    assert 0 < newest_counters(folder / "checkpoints")["frames"] < 600
+    assert not (out / "README.md").exists()
+
+    (folder / "mark").touch()  # a run that is begun anew loses it
+    assert reproduce(alone, "minutes", tmp_path, out, 1, console)
+    assert (folder / "mark").exists()
+    assert [row["frames"] for row in table(out / "made_up.csv")] == ["600"]

@@ -1,0 +1,170 @@
+"""A suite of real runs at tiny scale, and one whose runs are stand-ins, to interrupt it."""
+
+import itertools
+import json
+import os
+import signal
+import subprocess
+import sys
+
+import pytest
+
+from agent57.commands.train import configured
+from agent57.experiments.jobs import Job
+from agent57.experiments.suite_runs import Suite
+from tests.trained_run import TINY, call
+
+OPTIONS = [*TINY[2:], "--scale", "tiny", "--seeds", "1"]
+
+
+def test_trains_scores_and_is_not_run_again(tmp_path):
+    out = tmp_path / "suite"
+    args = ("suite", "toy/bandit,toy/chain", "--frames", "400", "--out", out, *OPTIONS)
+    code, text = call(*args)
+    assert code == 0, text
+    results = json.loads((out / "results.json").read_text())
+    assert results["coverage"]["text"] == "complete: 2 runs"
+    assert {(r["game"], r["agent"]) for r in results["scores"]} >= {("toy/bandit", "agent57")}
+    assert (out / "toy-chain" / "agent57" / "seed0" / "metrics.jsonl").exists()
+    assert (out / "results.csv").exists()
+    assert "Suite" in (out / "report.html").read_text()
+    code, text = call(*args)
+    assert code == 0, text
+    assert "2 runs, 2 finished already" in text
+
+
+def test_every_game_is_played_by_every_agent_with_every_seed(tmp_path):
+    games, agents = ("toy/bandit", "toy/chain"), ("agent57", "r2d2-bandit")
+    suite = Suite(name="both", games=games, agents=agents, num_seeds=2, scale="tiny", frames=400)
+    jobs = suite.jobs(tmp_path, num_threads=1)
+    assert {job.folder for job in jobs} == {
+        suite.folder(tmp_path, *run) for run in itertools.product(games, agents, (0, 1))
+    }
+    assert len(jobs) == 8
+    options = {job.options[job.options.index("--agent") + 1] for job in jobs}
+    assert options == set(agents)
+
+
+def test_device_and_runtime_reach_the_runs(tmp_path):
+    suite = Suite(
+        name="one", games=("toy/chain",), agents=("agent57",), num_seeds=1, scale="tiny",
+        frames=400, device="cpu", runtime="cluster",
+    )  # fmt: skip
+    (job,) = suite.jobs(tmp_path, num_threads=1)
+    config, _ = configured([*job.options])
+    assert (config.run.device, config.run.runtime, config.run.threads) == ("cpu", "cluster", 1)
+
+
+STAND_IN = """
+import signal, sys, time
+from pathlib import Path
+sys.path.insert(0, sys.argv[4])
+from agent57.storage.manifest import write_manifest
+from tests.reports.made_up_runs import write_run
+folder, frames, is_slow = Path(sys.argv[1]), int(sys.argv[2]), sys.argv[3] == "slow"
+signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
+if not folder.exists():
+    write_run(folder)
+(folder / "checkpoints").mkdir(exist_ok=True)
+manifest = folder / "checkpoints" / "000000000001.json"
+write_manifest(manifest, {"counters": {"frames": 1}})
+(folder / "begun").open("a").write("x")
+if is_slow:
+    time.sleep(60)
+write_manifest(manifest, {"counters": {"frames": frames}})
+"""
+
+
+@pytest.fixture
+def stand_ins(monkeypatch):
+    """Jobs that take no time, or for ever where the name says so."""
+
+    def command(job):
+        speed = "slow" if "seed 1" in job.name and "SLOW" in os.environ else "fast"
+        here = os.getcwd()
+        return [sys.executable, "-c", STAND_IN, str(job.folder), str(job.frames), speed, here]
+
+    monkeypatch.setattr(Job, "command", command)
+
+
+def test_an_interruption_keeps_what_was_finished_and_says_how_partial(
+    tmp_path, stand_ins, monkeypatch
+):
+    out = tmp_path / "suite"
+    args = ("suite", "toy/chain", "--seeds", "2", "--jobs", "1", "--out", out, "--scale", "tiny")
+    monkeypatch.setenv("SLOW", "1")
+    begun = out / "toy-chain" / "agent57" / "seed1" / "begun"
+    waiter = subprocess.Popen(
+        [sys.executable, "-c", _KILL_WHEN, str(begun), str(os.getpid())],
+    )
+    code, text = call(*args)
+    waiter.wait()
+    assert code == 130, text
+    results = json.loads((out / "results.json").read_text())
+    assert results["coverage"]["finished"] == 1
+    assert "partial: 1 of 2 runs finished" in text
+    monkeypatch.delenv("SLOW")
+    code, text = call(*args)
+    assert code == 0, text
+    assert "2 runs, 1 finished already" in text
+    assert "complete: 2 runs" in text
+    assert begun.read_text() == "xx"
+    assert (out / "toy-chain" / "agent57" / "seed0" / "begun").read_text() == "x"
+
+
+_KILL_WHEN = f"""
+import os, pathlib, sys, time
+while not pathlib.Path(sys.argv[1]).exists():
+    time.sleep(0.1)
+time.sleep(0.3)
+os.kill(int(sys.argv[2]), {int(signal.SIGTERM)})
+"""
+
+
+def test_another_scale_or_other_options_need_another_folder(tmp_path, stand_ins):
+    args = ("suite", "toy/chain", "--seeds", "1", "--out", tmp_path / "suite")
+    assert call(*args, "--scale", "tiny")[0] == 0
+    code, text = call(*args, "--scale", "laptop")
+    assert code == 2
+    assert "holds a suite of scale tiny" in text
+    code, text = call(*args, "--scale", "tiny", "--learner.batch_size", "8")
+    assert code == 2
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (("toy/chan",), "did you mean toy/chain"),
+        (("",), "name a suite"),
+        (("pong", "breakout"), "separate games by commas"),
+        (("pong", "--agents", "agent58"), "--agent 'agent58' is not one of"),
+        (("pong", "--seeds", "0"), "--seeds must be positive"),
+        (("pong", "--scale", "huge"), "--scale 'huge' is not one of"),
+        (("pong", "--jobs", "-1"), "--jobs must not be negative"),
+        (("pong", "--reference", "x"), "unknown reference 'x'"),
+        (("pong", "--learner.batsh", "3"), "unknown option --learner.batsh"),
+        (("pong,toy/chain", "--env.noop-max", "0"), "env.noop_max has no effect on toy/chain"),
+        (("pong", "--run.seed", "3"), "--run.seed is settled by --seeds"),
+        (("pong", "--cluster.actors", "2"), "--cluster.actors is for --runtime cluster"),
+        (("pong", "--run.frames=3"), "--run.frames is settled by --frames"),
+        (("pong", "--run.device", "cpu"), "--run.device is settled by --device"),
+        (("pong", "--env.name", "toy/chain"), "--env.name is settled by the games of the suite"),
+    ],
+)
+def test_bad_options_create_nothing(tmp_path, options, message):
+    code, text = call("suite", *options, "--out", tmp_path / "suite")
+    assert code == 2
+    assert message in text
+    assert not (tmp_path / "suite").exists()
+
+
+def test_raised_frames_make_a_finished_run_go_on(tmp_path):
+    folder = tmp_path / "run"
+    (folder / "checkpoints").mkdir(parents=True)
+    (folder / "checkpoints" / "1.json").touch()
+    (folder / "config.json").write_text('{"run": {"frames": 100}}')
+    (folder / "finished").write_text("100")
+    assert Job(name="a", folder=folder, options=(), frames=100).is_finished
+    longer = Job(name="a", folder=folder, options=(), frames=200)
+    assert not longer.is_finished
+    assert longer.command()[-3:] == ["--frames", "200", str(folder)]

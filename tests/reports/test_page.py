@@ -1,0 +1,204 @@
+import json
+import re
+from html.parser import HTMLParser
+
+import pytest
+
+from agent57.config import ConfigError
+from agent57.presets import make_config
+from agent57.reports.charts import MAX_POINTS, mean_and_range, thinned
+from agent57.reports.page import write_report
+from agent57.storage.history import RunHistory, find_runs, read_lines
+from tests.reports import browser
+from tests.reports.made_up_runs import write_run
+
+
+def payload(page: str) -> dict:
+    found = re.search(r'<script type="application/json" id="payload">(.*?)</script>', page, re.S)
+    return json.loads(found[1])
+
+
+def titles(data: dict) -> list[str]:
+    return [section["title"] for section in data["sections"]]
+
+
+def chart(data: dict, title: str) -> dict:
+    charts = [c for s in data["sections"] for c in s.get("charts", [])]
+    return next(c for c in charts if c["title"] == title)
+
+
+class Links(HTMLParser):
+    """Every address a page would fetch."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.found: list[str] = []
+
+    def handle_starttag(self, tag, attrs):
+        self.found += [value for name, value in attrs if name in ("src", "href") and value]
+
+
+def test_one_run_is_one_page_that_fetches_nothing(tmp_path):
+    run = write_run(tmp_path / "pong", env="pong")
+    (run / "videos").mkdir()
+    (run / "videos" / "episode.gif").write_bytes(b"GIF89a")
+    file = write_report([run], None)
+    assert file == run / "report.html"
+    page = file.read_text()
+    links = Links()
+    links.feed(page)
+    assert all(link.startswith("data:") for link in links.found)
+    assert "{{" not in page.split("<script")[0]
+    data = payload(page)
+    assert titles(data) == [
+        "Overview",
+        "Learning: pong",
+        "Arms: which policy of the family plays",
+        "Reward and novelty",
+        "Training",
+        "Episodes",
+        "Settings",
+    ]
+
+
+def test_the_learning_curve_has_human_random_and_published_lines(tmp_path):
+    data = payload(write_report([write_run(tmp_path / "a", env="pong")], None).read_text())
+    curve = chart(data, "Score on pong")
+    lines = {line["name"]: line["value"] for line in curve["references"]}
+    assert lines["human"] == pytest.approx(14.6)
+    assert lines["random"] == pytest.approx(-20.7)
+    assert {"Agent57", "NGU", "R2D2", "MuZero"} <= set(lines)
+    assert curve["hns"] == {"human": lines["human"], "random": lines["random"]}
+    assert "1 seed" in curve["note"]
+
+
+def test_every_chart_has_axis_labels_and_says_how_many_seeds(tmp_path):
+    data = payload(write_report([write_run(tmp_path / "a", env="pong")], None).read_text())
+    charts = [c for s in data["sections"] for c in s.get("charts", [])]
+    assert len(charts) >= 16
+    for c in charts:
+        assert c["x"]
+        assert c["y"]
+        assert "seed" in c["note"]
+
+
+def test_seeds_are_averaged_and_other_agents_stand_beside(tmp_path):
+    for seed in range(3):
+        write_run(tmp_path / f"a{seed}", seed=seed, env="toy/chain")
+    write_run(tmp_path / "b", agent="r2d2-bandit", env="toy/chain")
+    data = payload(write_report([tmp_path], tmp_path / "x" / "page.html").read_text())
+    names = [line["name"] for line in chart(data, "Score on toy/chain")["series"]]
+    assert names[0] == "agent57, 3 seeds"
+    assert "r2d2-bandit, 1 seed" in names
+    assert "low" in chart(data, "Score on toy/chain")["series"][0]
+    assert len(chart(data, "Throughput")["series"]) == 4
+
+
+def test_memory_is_shown_beside_what_the_replay_has_of_it(tmp_path):
+    write_run(tmp_path / "run", env="toy/chain")
+    data = payload(write_report([tmp_path / "run"], None).read_text())
+    whole, replay = chart(data, "Memory")["series"]
+    assert replay["name"] == "replay"
+    assert whole["points"][-1][1] - replay["points"][-1][1] == 5e8
+
+
+def test_the_settings_show_what_differs_from_the_preset(tmp_path):
+    data = payload(write_report([write_run(tmp_path / "a", seed=7)], None).read_text())
+    table = data["sections"][-1]["tables"][0]
+    assert ["run.seed", "7", "0"] in table["rows"]
+
+
+def test_the_heat_map_has_a_row_per_arm_and_gaps_where_none_was_played(tmp_path):
+    data = payload(write_report([write_run(tmp_path / "a")], None).read_text())
+    rows = chart(data, "Mean return per arm")["rows"]
+    assert len(rows) == make_config("agent57", "tiny").family.arms
+    assert rows[-1][0] is None
+    shares = chart(data, "Share of episodes per arm")["rows"]
+    for column in zip(*shares, strict=True):
+        assert sum(column) == pytest.approx(1)
+
+
+def test_errors_per_arm_are_drawn_where_they_were_written(tmp_path):
+    data = payload(write_report([write_run(tmp_path / "a")], None).read_text())
+    rows = chart(data, "Extrinsic TD error per arm")["rows"]
+    gaps = [[value is None for value in row] for row in rows]
+    assert gaps == [[i % 4 == arm for i in range(12)] for arm in range(4)]
+    shown = [c["title"] for s in data["sections"] for c in s.get("charts", [])]
+    assert "TD error per arm" not in shown  # of a joint network, which this run has not
+
+
+def test_names_cannot_break_out_of_the_page(tmp_path):
+    evil = "<script>alert(1)</script>"
+    run = write_run(tmp_path / evil.replace("/", "-"))
+    (run / "metrics.jsonl").open("a").write(json.dumps({"frames": 1, evil: 1.0}) + "\n")
+    page = write_report([run], tmp_path / "page.html").read_text()
+    assert "<script>alert" not in page
+
+
+def test_a_run_that_has_only_begun_has_a_report_too(tmp_path):
+    run = write_run(tmp_path / "a", num_lines=0, num_episodes=0)
+    data = payload(write_report([run], None).read_text())
+    assert "no evaluation yet" in str(data["sections"][1]["tables"])
+
+
+def test_wrong_folders_are_named(tmp_path):
+    with pytest.raises(ConfigError, match="is not a folder"):
+        write_report([tmp_path / "nothing"], None)
+    with pytest.raises(ConfigError, match="holds no run"):
+        write_report([tmp_path], None)
+
+
+def test_a_line_that_is_being_written_is_left_out_but_damage_is_not(tmp_path):
+    file = tmp_path / "metrics.jsonl"
+    file.write_text('{"frames": 1}\n{"frames": 2}\n{"fra')
+    assert [row["frames"] for row in read_lines(file)] == [1, 2]
+    file.write_text('{"frames": 1}\n{"fra\n{"frames": 2}\n')
+    with pytest.raises(ConfigError, match="damaged in line 2"):
+        read_lines(file)
+
+
+def test_infinite_values_are_not_drawn(tmp_path):
+    run = write_run(tmp_path / "a")
+    text = '{"frames": 1, "loss/rnd": NaN}\n{"frames": 2, "loss/rnd": 3.0}\n'
+    (run / "metrics.jsonl").write_text(text)
+    assert RunHistory.read(run).column("loss/rnd") == [(2, 3.0)]
+
+
+def test_thinning_keeps_the_mean_by_law():
+    points = [(float(i), float(i % 7)) for i in range(10 * MAX_POINTS)]
+    few = thinned(points)
+    assert len(few) == MAX_POINTS
+    mean = sum(y for _, y in points) / len(points)
+    assert sum(y for _, y in few) / len(few) == pytest.approx(mean)
+
+
+def test_curves_are_averaged_where_all_have_begun_by_hand():
+    mean, low, high = mean_and_range([[(0.0, 0.0), (4.0, 4.0)], [(2.0, 4.0), (4.0, 6.0)]])
+    assert mean == [(2.0, 3.0), (4.0, 5.0)]
+    assert low == [(2.0, 2.0), (4.0, 4.0)]
+    assert high == [(2.0, 4.0), (4.0, 6.0)]
+
+
+@pytest.mark.skipif(browser.CHROMIUM is None, reason="chromium is not installed")
+@pytest.mark.parametrize("width", [1280, 390])
+def test_a_real_browser_draws_everything_and_answers_the_pointer(tmp_path, width):
+    for seed in range(2):
+        write_run(tmp_path / f"seed{seed}", seed=seed, env="pong")
+    seen = browser.visit(write_report([tmp_path], None), width)
+    assert seen["errors"] == seen["console"] == []
+    assert seen["num_drawn"] == seen["num_labelled"] == seen["num_charts"] >= 16
+    assert all(seen["tips"])
+    assert seen["hides"] == 1
+    assert seen["restores"]
+    assert seen["page_width"] <= max(width, 500)
+    assert seen["right_edge"] <= width
+
+
+def test_exported_weights_are_not_taken_for_a_run(tmp_path):
+    run = write_run(tmp_path / "runs" / "a")
+    weights = tmp_path / "runs" / "weights"
+    weights.mkdir()
+    (weights / "config.json").write_bytes((run / "config.json").read_bytes())
+    assert find_runs([tmp_path]) == [run]
+    with pytest.raises(ConfigError, match=r"weights holds no records of a run: metrics\.jsonl is"):
+        find_runs([weights])

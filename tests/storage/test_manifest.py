@@ -1,0 +1,92 @@
+"""By contract: what was written is read back, anything else is named."""
+
+import pickle
+
+import pytest
+import torch
+
+from agent57.storage.manifest import (
+    DamagedCheckpoint,
+    files_of,
+    read_manifest,
+    read_state,
+    verify,
+    write_file,
+    write_manifest,
+)
+
+
+class Bomb:
+    def __reduce__(self):
+        return (print, ("code was executed",))
+
+
+def test_a_manifest_is_read_back(tmp_path):
+    entry = write_file(tmp_path / "a", [b"12", b"3"])
+    assert entry["bytes"] == 3
+    segments = [write_file(tmp_path / "b", [b"x"])]
+    write_manifest(tmp_path / "m.json", {"state": entry, "segments": segments})
+    manifest = read_manifest(tmp_path / "m.json")
+    assert manifest["state"] == entry
+    assert files_of(manifest) == {"a", "b"}
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["a", "b", "m.json"]
+
+
+@pytest.mark.parametrize(
+    "content", [b"", b"{}", b"[1]", b"null", b"\xff\xfe", b'{"manifest": 3, "sha256": 4}']
+)
+def test_a_foreign_manifest_is_named(content, tmp_path):
+    (tmp_path / "m.json").write_bytes(content)
+    with pytest.raises(DamagedCheckpoint, match=r"m\.json"):
+        read_manifest(tmp_path / "m.json")
+
+
+def test_a_manifest_of_another_format_is_named(tmp_path):
+    write_manifest(tmp_path / "m.json", {"format": 99})
+    with pytest.raises(DamagedCheckpoint, match="format 99"):
+        read_manifest(tmp_path / "m.json")
+
+
+@pytest.mark.parametrize(
+    ("content", "reason"),
+    [(b"abcd", "4 bytes, not 3"), (b"abd", "checksum"), (None, "No such file")],
+)
+def test_a_changed_file_is_named(content, reason, tmp_path):
+    entry = write_file(tmp_path / "a", [b"abc"])
+    verify(tmp_path, entry)
+    (tmp_path / "a").unlink()
+    if content is not None:
+        (tmp_path / "a").write_bytes(content)
+    with pytest.raises(DamagedCheckpoint, match=f"a.*{reason}"):
+        verify(tmp_path, entry)
+
+
+@pytest.mark.parametrize("in_part", [False, True])
+def test_a_state_is_read_back_and_outlives_its_file(in_part, tmp_path):
+    torch.save({"x": torch.arange(5.0), "y": [1, "two"]}, tmp_path / "saved")
+    entry = write_file(tmp_path / "a.state", [(tmp_path / "saved").read_bytes()])
+    state = read_state(tmp_path, entry, in_part=in_part)
+    (tmp_path / "a.state").unlink()
+    assert torch.equal(state["x"], torch.arange(5.0))
+    assert state["y"] == [1, "two"]
+    state["x"] += 1  # nobody else's
+
+
+@pytest.mark.parametrize("in_part", [False, True])
+def test_reading_a_state_runs_no_code(in_part, tmp_path, capsys):
+    torch.save({"x": Bomb()}, tmp_path / "saved")
+    for content in (pickle.dumps(Bomb()), (tmp_path / "saved").read_bytes(), b"no state at all"):
+        entry = write_file(tmp_path / "evil.state", [content])  # checksum and all
+        with pytest.raises(DamagedCheckpoint, match=r"evil\.state holds no state"):
+            read_state(tmp_path, entry, in_part=in_part)
+    assert capsys.readouterr().out == ""
+
+
+def test_a_write_that_fails_leaves_nothing(tmp_path):
+    def parts():
+        yield b"some"
+        raise OSError(28, "No space left on device")
+
+    with pytest.raises(OSError, match="No space"):
+        write_file(tmp_path / "a", parts())
+    assert list(tmp_path.iterdir()) == []

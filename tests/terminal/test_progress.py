@@ -1,0 +1,29 @@
+import io
+
+from rich.console import Console
+
+from agent57.terminal import progress
+from agent57.terminal.progress import ProgressView
+
+
+def test_without_a_terminal_a_line_now_and_then_says_what_is_left(monkeypatch):
+    clock = iter([0.0, 1.0, 20.0, 21.0, 60.0])
+    monkeypatch.setattr(progress.time, "monotonic", lambda: next(clock))
+    text = io.StringIO()
+    with ProgressView(Console(file=text, width=100), "playing", 10, "episodes") as view:
+        view.show(0)
+        view.show(2)
+        view.show(3)
+        view.show(5)
+    assert text.getvalue().splitlines() == [
+        "playing: 2 of 10 episodes, left 1 min 20 s",
+        "playing: 5 of 10 episodes, left 1 min 00 s",
+    ]
+
+
+def test_on_a_terminal_a_bar_shows_the_count():
+    text = io.StringIO()
+    console = Console(file=text, width=100, force_terminal=True)
+    with ProgressView(console, "playing", 10, "episodes") as view:
+        view.show(4)
+    assert "4/10" in text.getvalue()

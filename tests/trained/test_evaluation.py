@@ -1,0 +1,113 @@
+import json
+
+import numpy as np
+import pytest
+import torch
+from PIL import Image
+
+from agent57.envs.make import make_env
+from agent57.trained.evaluation import play_episodes
+from agent57.trained.trained_run import TrainedRun
+from agent57.video.film import even
+from agent57.video.overlay import MIN_HEIGHT, PANEL, enlarge
+from tests.trained_run import call, trained_run
+
+
+def test_the_table_and_the_json_say_the_same(tmp_path):
+    code, text = call(
+        "evaluate", trained_run(), "--episodes", 6, "--arm", 1, "--json", tmp_path / "a.json"
+    )
+    assert code == 0, text
+    result = json.loads((tmp_path / "a.json").read_text())
+    assert result["num_episodes"] == len(result["returns"]) == 6
+    assert result["return_mean"] == pytest.approx(np.mean(result["returns"]))
+    assert result["arm"] == 1
+    assert f"beta {result['beta']:.4g}" in text
+    assert "hns" not in result  # nobody knows what a human scores on a toy
+
+
+def test_the_same_seed_gives_the_same_episodes(tmp_path):
+    def returns(name, *more):
+        file = tmp_path / name
+        code, text = call("evaluate", trained_run(), "--episodes", 8, "--json", file, *more)
+        assert code == 0, text
+        result = json.loads(file.read_text())
+        return result["returns"], result["lengths"]
+
+    often_random = ("--epsilon", 0.9)
+    assert returns("a", *often_random) == returns("b", *often_random)
+    assert returns("a", *often_random) != returns("c", *often_random, "--seed", 1)
+
+
+def test_short_episodes_are_not_preferred():
+    run = TrainedRun.load(trained_run())
+    env = make_env(run.config.env, 3)
+    player = run.make_player(env, 0.9, seed=3, device=torch.device("cpu"))
+    episodes = play_episodes(player, env, 0, 5)
+    assert len(episodes) == 5
+    assert {episode.phase for episode in episodes} == {"evaluate"}
+    assert [episode.lane for episode in episodes[:3]] == [0, 1, 2]
+
+
+@pytest.mark.parametrize("overlay", ["--overlay", "--no-overlay"])
+@pytest.mark.parametrize("suffix", ["mp4", "gif"])
+def test_films_an_episode_and_keeps_it_in_the_run(tmp_path, suffix, overlay):
+    file = tmp_path / f"film{overlay}.{suffix}"
+    code, text = call("evaluate", trained_run(), "--episodes", 2, "--video", file, overlay)
+    assert code == 0, text
+    assert (trained_run() / "videos" / file.name).read_bytes() == file.read_bytes()
+    width, height = _size(file)
+    bare_width, bare_height = _bare_size()
+    if overlay == "--overlay":
+        assert width == bare_width + PANEL
+        assert height >= MIN_HEIGHT
+    else:
+        assert (width, height) == (bare_width, bare_height)
+    assert width % 2 == height % 2 == 0
+
+
+def _bare_size():
+    """Of the game alone in a film."""
+    env = make_env(TrainedRun.load(trained_run()).config.env, 1)
+    env.reset(np.ones(1, bool), np.zeros(1, np.int64))
+    height, width = even(enlarge(env.render(0))).shape[:2]
+    return width, height
+
+
+def _size(file):
+    if file.suffix == ".gif":
+        with Image.open(file) as image:
+            assert image.n_frames > 1
+            return image.size
+    import imageio_ffmpeg
+
+    frames = imageio_ffmpeg.read_frames(str(file))
+    size = next(frames)["size"]
+    frames.close()
+    return size
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (("--video", "x.avi"), "--video x.avi must end in .mp4 or .gif"),
+        (("--video", "/nowhere/x.gif"), "the folder /nowhere does not exist"),
+        (("--episodes", "0"), "--episodes must be positive"),
+        (("--epsilon", "2"), "--epsilon must lie in [0, 1]"),
+        (("--arm", "4"), "--arm must lie in 0 to 3"),
+        (("--seed", "-1"), "--seed must not be negative"),
+        (("--device", "nonsense"), "--device nonsense cannot be used"),
+    ],
+)
+def test_bad_options_are_answered_in_one_line(options, message):
+    code, text = call("evaluate", trained_run(), *options)
+    assert code == 2
+    assert message in text
+    assert text.count("\n") == 1
+
+
+def test_missing_ffmpeg_names_the_extra(monkeypatch, tmp_path):
+    monkeypatch.setitem(__import__("sys").modules, "imageio_ffmpeg", None)
+    code, text = call("evaluate", trained_run(), "--video", tmp_path / "x.mp4")
+    assert code == 2
+    assert "pip install 'agent57[report]'" in text

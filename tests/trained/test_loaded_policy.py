@@ -1,0 +1,137 @@
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+import agent57
+from agent57.config import ConfigError
+from agent57.envs.make import check_env, make_env
+from agent57.player import make_networks
+from agent57.presets import make_config
+from agent57.trained.loaded_policy import Policy
+from agent57.trained.trained_run import TrainedRun
+from tests.trained_run import trained_run
+
+CPU = torch.device("cpu")
+
+
+def untrained(env_name: str) -> TrainedRun:
+    """A run before its first update, of a task of any kind."""
+    config = make_config("agent57", "tiny")
+    config = replace(config, env=replace(config.env, name=env_name))
+    weights = make_networks(config, check_env(config.env)).state_dict()
+    return TrainedRun(
+        path=Path("nowhere"),
+        config=config,
+        counters={"frames": 0, "steps": 0, "updates": 0},
+        weights=weights,
+        best_arm=0,
+        curiosity=None,
+    )
+
+
+def plays_alike(run: TrainedRun, epsilon: float, num_steps: int) -> None:
+    policy = Policy(run, 2, epsilon, 5, CPU)
+    for lane in range(2):
+        env = make_env(run.config.env, 1)
+        player = run.make_player(env, epsilon, 5, CPU, first_lane=lane)
+        player.begin(np.ones(1, bool), np.array([2]))
+        state = policy.initial_state()
+        reward, first = 0.0, True
+        for _ in range(num_steps):
+            played = player.step()
+            action, state = policy.act(played.observation[0], state, reward, first)
+            assert action == played.action[0]
+            torch.testing.assert_close(state.decision.value.numpy(), played.value)
+            reward, first = float(played.extrinsic[0]), False
+            if played.terminated[0] or played.truncated[0]:
+                break
+        env.close()
+
+
+@pytest.mark.parametrize("epsilon", [0.0, 0.3])
+def test_acts_as_a_player_on_the_same_episodes(epsilon):
+    plays_alike(TrainedRun.load(trained_run()), epsilon, num_steps=1000)
+
+
+@pytest.mark.parametrize(
+    ("env_name", "kind"),
+    [
+        ("pong", "pixels"),
+        ("MiniGrid-Empty-5x5-v0", "grid"),
+        ("random_coin", "grid"),
+        ("CartPole-v1", "vector"),
+    ],
+)
+def test_acts_on_every_kind_of_observation(env_name, kind):
+    run = untrained(env_name)
+    assert check_env(run.config.env).kind == kind
+    plays_alike(run, 0.1, num_steps=12)
+
+
+def test_a_second_episode_starts_without_the_memories_of_the_first():
+    policy = agent57.load(trained_run())
+    state = policy.initial_state()
+    row = np.ones(policy.spec.observation_shape, np.float32)
+    for _ in range(4):
+        policy.act(row, state)
+    repeated = state.intrinsic["novelty"]
+    policy.act(row, state, first=True)
+    policy.act(0 * row, state)
+    assert state.intrinsic["novelty"] > repeated
+    fresh = policy.initial_state()
+    policy.act(row, fresh, first=True)
+    policy.act(0 * row, fresh)
+    assert state.intrinsic["novelty"] == pytest.approx(fresh.intrinsic["novelty"], rel=0.2)
+
+
+def test_the_snippet_of_the_readme_works_on_the_best_arm():
+    path = trained_run()
+    policy = agent57.load(str(path))
+    state = policy.initial_state()
+    observation = np.zeros(policy.spec.observation_shape, np.float32)
+    action, state = policy.act(observation, state, reward=0.0, first=True)
+    assert 0 <= action < policy.spec.num_actions
+    assert policy.arm == TrainedRun.load(path).best_arm
+    action, state = policy.act(observation, state, reward=1.0, first=False)
+    assert state.intrinsic["novelty"] >= 0
+
+
+def test_states_do_not_disturb_each_other():
+    policy = agent57.load(trained_run())
+    rng = np.random.default_rng(0)
+    rows = rng.random((6, *policy.spec.observation_shape)).astype(np.float32)
+
+    def values(states, state, rows):
+        taken = []
+        for row in rows:
+            for other in states:
+                policy.act(-row, other)
+            policy.act(row, state)
+            taken.append(state.decision.value)
+        return torch.stack(taken)
+
+    alone = values([], policy.initial_state(), rows)
+    other = agent57.load(trained_run())
+    state, disturbing = other.initial_state(), other.initial_state()
+    torch.testing.assert_close(values([disturbing], state, rows), alone)
+
+
+def test_wrong_observations_and_arms_are_refused():
+    policy = agent57.load(trained_run())
+    with pytest.raises(ValueError, match="observed as float32"):
+        policy.act(np.zeros(3, np.float32), policy.initial_state())
+    with pytest.raises(ConfigError, match="--arm must lie in 0 to 3"):
+        agent57.load(trained_run(), arm=4)
+    with pytest.raises(AttributeError, match="no attribute 'lod'"):
+        agent57.lod  # noqa: B018
+
+
+def test_an_agent_without_curiosity_can_be_loaded():
+    policy = agent57.load(trained_run("toy/chain", "r2d2-bandit"))
+    state = policy.initial_state()
+    observation = np.zeros(policy.spec.observation_shape, np.float32)
+    policy.act(observation, state)
+    assert state.intrinsic == {}
