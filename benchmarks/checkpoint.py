@@ -11,21 +11,22 @@ checkpoint takes from the processor, in the background too; shares are of the de
 import argparse
 import dataclasses
 import itertools
-import json
 import os
-import resource
 import tempfile
 import time
 from collections.abc import Iterator
 from pathlib import Path
 
 import torch
+from figures import show
 
+from agent57.bench.cost import cpu_seconds
 from agent57.config import Config, to_dict
 from agent57.presets import make_config
 from agent57.replay.block import Block
 from agent57.runtime import inline
 from agent57.storage.checkpoint import CheckpointStore
+from agent57.storage.journal import resident_bytes
 
 BLOCKS_PER_EPISODE = 20  # a game of Pong lost at random
 STEPS_PER_SECOND = 60  # of a laptop run on two cores; what the next checkpoint has to add
@@ -73,19 +74,10 @@ def fill(parts: inline.Parts, blocks: Iterator[Block], transitions: int) -> None
         added += block.length
 
 
-def cpu_seconds() -> float:
-    usage = resource.getrusage(resource.RUSAGE_SELF)
-    return usage.ru_utime + usage.ru_stime
-
-
-def resident() -> int:
-    return int(Path("/proc/self/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
-
-
 def measure_save(
     config: Config, parts: inline.Parts, store: CheckpointStore, folder: Path
 ) -> dict[str, float]:
-    before, memory = {p.name for p in folder.glob("*")}, resident()
+    before, memory = {p.name for p in folder.glob("*")}, resident_bytes()
     os.sync()
     begun, cpu = time.perf_counter(), cpu_seconds()
     state = {
@@ -96,9 +88,9 @@ def measure_save(
     }
     store.save(state, parts.replay.blocks())
     blocked, blocked_cpu = time.perf_counter() - begun, cpu_seconds() - cpu
-    peak = resident()
+    peak = resident_bytes()
     while store.is_writing:
-        peak = max(peak, resident())
+        peak = max(peak, resident_bytes())
         time.sleep(0.01)
     error = store.wait()
     assert error is None, error
@@ -153,11 +145,7 @@ def main() -> None:
         f"{transitions:,}": measure(transitions, arguments.threads, arguments.where)
         for transitions in arguments.transitions
     }
-    figures = json.loads(json.dumps(figures), parse_float=lambda x: float(f"{float(x):.4g}"))
-    text = json.dumps(figures, indent=2)
-    print(text)
-    if arguments.json:
-        arguments.json.write_text(text + "\n")
+    show(figures, arguments.json)
 
 
 if __name__ == "__main__":

@@ -27,6 +27,7 @@ import torch
 mpl.use("Agg")
 
 import matplotlib.pyplot as plt
+from figures import show
 
 from agent57.config import Config
 from agent57.player import Player
@@ -205,7 +206,7 @@ def main() -> None:
             out = arguments.out or Path(path) / "run"
             train(arguments.game, arguments.minutes, out)
             figures = growth(out, arguments.warm_up, arguments.figure)
-    print(json.dumps(figures, indent=2))
+    show(figures)
 
 
 if __name__ == "__main__":

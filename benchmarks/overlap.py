@@ -11,9 +11,7 @@ ratios are of the rates of neighbours, so that a machine that does other things 
 
 import argparse
 import os
-import resource
 import statistics
-import time
 from collections import defaultdict
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -22,6 +20,7 @@ from pathlib import Path
 import numpy as np
 import torch
 
+from agent57.bench.cost import cost_of
 from agent57.bench.effort import bench_config
 from agent57.config import Config
 from agent57.envs.make import make_env
@@ -94,21 +93,14 @@ def show_phases(group: Group, num_steps: int) -> None:
     print(f"  {'together':34s} longest thread {longest:6.2f} ms, all {total:6.2f} ms", flush=True)
 
 
-def core_seconds() -> float:
-    usage = resource.getrusage(resource.RUSAGE_SELF)
-    return usage.ru_utime + usage.ru_stime
-
-
 def show_ways(ways: dict[str, Callable[[], None]], repeats: int, chunk: int) -> None:
     """Each way beside the first."""
     walls, cores = defaultdict(list), defaultdict(list)
     for _ in range(repeats):
         for name, step in ways.items():
-            wall, core = time.perf_counter(), core_seconds()
-            for _ in range(chunk):
-                step()
-            walls[name].append((time.perf_counter() - wall) / chunk * 1e3)
-            cores[name].append((core_seconds() - core) / chunk * 1e3)
+            cost = cost_of(step, calls=chunk)
+            walls[name].append(cost.wall * 1e3)
+            cores[name].append(cost.cpu * 1e3)
     first = next(iter(ways))
     for name in ways:
         ratios = [a / b for a, b in zip(walls[first], walls[name], strict=True)]

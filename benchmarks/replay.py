@@ -1,5 +1,5 @@
-"""Replay on real play: bytes per transition, insert and sample rates against the codec alone, and
-how the cost of an index operation grows with the number of windows.
+"""Replay in depth: the parts of a transition's bytes, rates with more play than `agent57 bench`, a
+replay that is really full, and the cost of an index operation by the number of windows.
 
     python benchmarks/replay.py --json replay.json
     python benchmarks/replay.py --fill 5_000_000     # really fill it, and report resident memory
@@ -10,35 +10,23 @@ paper's size and random, so they do not compress and are counted in full.
 
 import argparse
 import dataclasses
-import json
 import time
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import numpy as np
 import torch
+from figures import show
 
 from agent57.bench.effort import FULL
-from agent57.bench.play import (
-    SEQUENCE,
-    Recording,
-    Rows,
-    joined,
-    make_assembler,
-    make_replay,
-    record,
-)
+from agent57.bench.play import Recording, Rows, joined, make_assembler, make_replay, record
 from agent57.bench.play import insert as play_into
-from agent57.bench.replaying import windows_by_key
+from agent57.bench.replaying import BATCH, sampling, storing
 from agent57.config import ReplayConfig, SequenceConfig
 from agent57.replay.assembler import Assembler
 from agent57.replay.block import Layout
 from agent57.replay.buffer import Replay
-from agent57.replay.codec import Decoder, Encoder
+from agent57.storage.journal import resident_bytes
 from agent57.types import Played
-
-GAMES = FULL.games
-BATCH = 64
 
 
 def insert(rows: Rows, replay: Replay, assembler: Assembler, num_steps: int) -> float:
@@ -71,62 +59,6 @@ def measure_bytes(recordings: dict[str, Recording]) -> dict:
         for level in (1, 3)
     }
     return {"games": figures, "mean": means}
-
-
-def measure_insert(rows: Rows, config: ReplayConfig, repeats: int) -> tuple[dict, Replay]:
-    """Steps per second through assembler, compression and replay, and of compression alone."""
-    replay, assembler = make_replay(config), make_assembler(config, rows.num_lanes)
-    insert(rows, replay, assembler, rows.num_steps)  # the first use of the memory is not counted
-    rates, ratios = [], []
-    steps = rows.num_steps * rows.num_lanes
-    for _ in range(repeats):
-        seconds = insert(rows, replay, assembler, rows.num_steps)
-        alone = encode_alone(rows, config)
-        rates.append(steps / seconds)
-        ratios.append(alone / seconds)
-    return {
-        "steps_per_second": float(np.median(rates)),
-        "ratio_to_codec": float(np.median(ratios)),
-    }, replay
-
-
-def encode_alone(rows: Rows, config: ReplayConfig) -> float:
-    """Seconds to compress the same frames, in blocks that lie ready, on as many threads."""
-    encoder = Encoder(config.compression)
-    lane_major = rows.observation.swapaxes(0, 1)
-    blocks = [
-        np.ascontiguousarray(lane_major[lane, t : t + SEQUENCE.replay_period + 1])
-        for lane in range(rows.num_lanes)
-        for t in range(0, rows.num_steps, SEQUENCE.replay_period)
-    ]
-    with ThreadPoolExecutor(config.threads) as pool:
-        begun = time.perf_counter()
-        for _ in pool.map(encoder.encode, blocks):
-            pass
-        return time.perf_counter() - begun
-
-
-def measure_sample(replay: Replay, config: ReplayConfig, repeats: int) -> dict:
-    """Batches per second, and of decompression alone."""
-    blocks, decoder = dict(replay.blocks()), Decoder()
-    windows = windows_by_key(replay)
-    rates, ratios = [], []
-    with ThreadPoolExecutor(config.threads) as pool:
-        for _ in range(repeats):
-            begun = time.perf_counter()
-            batches = [replay.sample(BATCH).key.tolist() for _ in range(5)]
-            seconds = time.perf_counter() - begun
-            needed = [blocks[i] for keys in batches for key in keys for i in windows[key]]
-            begun = time.perf_counter()
-            for _ in pool.map(lambda b: decoder.decode(b.observations, b.is_compressed), needed):
-                pass
-            alone = time.perf_counter() - begun
-            rates.append(len(batches) / seconds)
-            ratios.append(alone / seconds)
-    return {
-        "batches_per_second": float(np.median(rates)),
-        "ratio_to_codec": float(np.median(ratios)),
-    }
 
 
 def measure_scaling(sizes: tuple[int, ...], repeats: int = 200) -> dict:
@@ -171,20 +103,15 @@ def measure_scaling(sizes: tuple[int, ...], repeats: int = 200) -> dict:
     return figures
 
 
-def resident_bytes() -> int:
-    status = Path("/proc/self/status").read_text()
-    return int(status.split("VmRSS:")[1].split()[0]) * 1024
-
-
 def measure_fill(rows: Rows, num_transitions: int) -> dict:
     """Fill a replay with play and go on for a tenth more, so that eviction is in the figure."""
     config = ReplayConfig(capacity=num_transitions)
     assembler = make_assembler(config, rows.num_lanes)
     insert(rows, make_replay(config), assembler, rows.num_steps)  # fills the assembler's memory
-    replay, before = make_replay(config), resident_bytes()
+    replay, before = make_replay(config), resident_bytes() or 0
     steps = int(1.1 * num_transitions) // rows.num_lanes
     seconds = insert(rows, replay, assembler, steps)
-    resident = resident_bytes() - before
+    resident = (resident_bytes() or 0) - before
     return {
         "transitions": replay.num_transitions,
         "windows": replay.num_windows,
@@ -192,7 +119,7 @@ def measure_fill(rows: Rows, num_transitions: int) -> dict:
         "resident_bytes": resident,
         "bytes_per_transition": replay.num_bytes / replay.num_transitions,
         "steps_per_second": steps * rows.num_lanes / seconds,
-        "sample": measure_sample(replay, config, 3),
+        "sample": dataclasses.asdict(sampling(replay, config, 3)),
     }
 
 
@@ -209,21 +136,18 @@ def main() -> None:
 
     recordings = {
         game: record(game, arguments.lanes, arguments.steps, seed)
-        for seed, game in enumerate(GAMES)
+        for seed, game in enumerate(FULL.games)
     }
     config = ReplayConfig(threads=arguments.threads)
     figures: dict = {"bytes_per_transition": measure_bytes(recordings)}
-    rows = Rows(joined(list(recordings.values())))
-    figures["insert"], replay = measure_insert(rows, config, arguments.repeats)
-    figures["sample"] = measure_sample(replay, config, arguments.repeats)
+    plan = dataclasses.replace(FULL, repeats=arguments.repeats)
+    for result in storing(plan, recordings, config):
+        figures[result.part] = dataclasses.asdict(result)
     sizes = [size for size in (10_000, 100_000, 1_000_000) if size <= arguments.windows]
     figures["microseconds_by_windows"] = measure_scaling(tuple(sizes))
     if arguments.fill:
-        figures["fill"] = measure_fill(rows, arguments.fill)
-    text = json.dumps(figures, indent=2)
-    print(text)
-    if arguments.json:
-        arguments.json.write_text(text + "\n")
+        figures["fill"] = measure_fill(Rows(joined(list(recordings.values()))), arguments.fill)
+    show(figures, arguments.json)
 
 
 if __name__ == "__main__":

@@ -10,12 +10,12 @@ are stored twice. Neither compresses, nor has to deliver time-major batches here
 """
 
 import argparse
-import json
 import time
 from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
+from figures import show
 
 from agent57.bench.effort import FULL
 from agent57.bench.play import (
@@ -153,10 +153,7 @@ def main() -> None:
             ("agent57", fill_agent57),
         )
     }
-    text = json.dumps(figures, indent=2)
-    print(text)
-    if arguments.json:
-        arguments.json.write_text(text + "\n")
+    show(figures, arguments.json)
 
 
 if __name__ == "__main__":

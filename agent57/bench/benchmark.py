@@ -1,13 +1,15 @@
-"""`agent57 bench`: every part in turn, in one run."""
+"""Measure every part of the agent in turn, in one run."""
 
+import dataclasses
 import os
 import platform
 import time
 from collections.abc import Callable
 from dataclasses import replace
+from pathlib import Path
+from typing import Any
 
 import torch
-from rich.console import Console
 
 from agent57.bench.acting import Emulators, acting, flops_of_a_step, novelty
 from agent57.bench.cost import Result
@@ -15,21 +17,40 @@ from agent57.bench.effort import Plan
 from agent57.bench.learning import learning
 from agent57.bench.limits import Limits
 from agent57.bench.replaying import bytes_per_transition, recordings, storing
-from agent57.bench.tables import Report
 from agent57.bench.training import end_to_end
 from agent57.compilation import has_compiler
+from agent57.config import ReplayConfig
 from agent57.runtime.allocator import keep_freed_memory
+from agent57.storage.folder import write_json
 from agent57.storage.machine import processor
 
 
-def run_bench(plan: Plan, console: Console) -> Report:
-    """Measure everything; about three minutes on two cores for the full plan."""
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Report:
+    """Everything one run of the benchmark found."""
+
+    machine: dict[str, Any]
+    limits: dict[str, float]
+    parts: list[Result]
+    scaling: dict[str, list[Result]]  # by what was scaled
+    bytes_per_transition: dict[str, float]
+
+    def write(self, path: Path) -> None:
+        """Save as JSON."""
+        write_json(path, dataclasses.asdict(self))
+
+
+def run_bench(plan: Plan, tell: Callable[[str], None]) -> Report:
+    """Measure everything; about three minutes on two cores for the full plan.
+
+    `tell` is called with the name of each part before it is measured.
+    """
     keep_freed_memory()
     begun, num_threads = time.monotonic(), torch.get_num_threads()
     torch.set_num_threads(max(plan.threads))
     try:
-        with console.status("limits of this machine") as status:
-            return _measure(plan, lambda part: status.update(part), begun)
+        tell("limits of this machine")
+        return _measure(plan, tell, begun)
     finally:
         torch.set_num_threads(num_threads)
 
@@ -53,7 +74,8 @@ def _measure(plan: Plan, tell: Callable[[str], None], begun: float) -> Report:
     by_memory.append(novelty(plan, limits, plan.memories[-1]))
     tell("replay")
     recorded = recordings(plan)
-    replay, sizes = storing(plan, recorded), bytes_per_transition(recorded)
+    replay = storing(plan, recorded, ReplayConfig())
+    sizes = bytes_per_transition(recorded)
     del recorded
     tell("learning")
     learn = [learning(plan, limits, scale, is_compiled=False) for scale in plan.scales]
@@ -82,13 +104,13 @@ def _measure(plan: Plan, tell: Callable[[str], None], begun: float) -> Report:
 def _by_threads(
     plan: Plan, emulators: Emulators, flops: float, act: Result, learn: Result
 ) -> list[Result]:
-    """Acting and learning with fewer threads of torch than these; the emulators keep theirs."""
+    """Acting and learning with fewer torch threads; the emulators keep their own threads."""
     scale, results = plan.scales[0], []
     for threads in plan.threads:
         found = [act, learn]
         if threads != max(plan.threads):
             torch.set_num_threads(threads)
-            limits = Limits(plan.seconds)  # of as many threads
+            limits = Limits(plan.seconds)  # measured with the same number of threads
             found = [
                 acting(plan, limits, emulators, scale, plan.main_lanes, flops),
                 learning(plan, limits, scale, is_compiled=False, flops=learn.flops),

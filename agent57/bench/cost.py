@@ -1,4 +1,4 @@
-"""Seconds of work: on the clock, and of all cores together. The only place that times anything."""
+"""Seconds of work, on the clock and summed over cores. All timing of the package lives here."""
 
 import resource
 import statistics
@@ -12,8 +12,8 @@ from typing import Any
 class Cost:
     """Seconds of one piece of work.
 
-    On a machine that does other things too the clock says little; the time of the cores then is
-    the better measure, though blind to cores that stand idle.
+    On a busy machine the clock says little. CPU time is the better measure there, but it does not
+    see idle cores.
     """
 
     wall: float
@@ -26,24 +26,25 @@ class Cost:
         return Cost(self.wall * count, self.cpu * count)
 
 
-def _cpu_seconds() -> float:
+def cpu_seconds() -> float:
+    """Time that this process has spent on all cores."""
     usage = resource.getrusage(resource.RUSAGE_SELF)
     return usage.ru_utime + usage.ru_stime
 
 
 def cost_of(work: Callable[[], Any], seconds: float = 0.0, calls: int = 1) -> Cost:
-    """The cost of one call, over as many calls as fill `seconds`, and at least `calls`."""
-    wall, cpu = time.perf_counter(), _cpu_seconds()
+    """Mean cost of one call, over at least `calls` calls and at least `seconds`."""
+    wall, cpu = time.perf_counter(), cpu_seconds()
     count = 0
     while count < calls or time.perf_counter() - wall < seconds:
         work()
         count += 1
-    return Cost((time.perf_counter() - wall) / count, (_cpu_seconds() - cpu) / count)
+    return Cost((time.perf_counter() - wall) / count, (cpu_seconds() - cpu) / count)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Result:
-    """One part of the agent, measured several times beside what it cannot avoid."""
+    """One part of the agent, measured several times against its limit on this machine."""
 
     part: str
     scale: str
@@ -52,17 +53,17 @@ class Result:
     rate: float  # median
     lowest: float
     highest: float
-    limit: float  # the rate if only the unavoidable were done; median
-    ratio: float  # of the rate to its limit, each pair measured together; median
-    cpu_ratio: float  # the same in the time of the cores
-    aim: float | None  # of the ratio
-    flops: float | None = None  # counted, for each unit; None where arithmetic is not the limit
+    limit: float  # the rate if only the unavoidable work were done; median
+    ratio: float  # rate over limit, both measured one after the other; median
+    cpu_ratio: float  # the same ratio in CPU time
+    aim: float | None  # for the ratio
+    flops: float | None = None  # counted per unit; None where arithmetic is not the limit
 
 
 def compare(
     work: Callable[[], Cost], unavoidable: Callable[[], Cost], repeats: int, amount: float
 ) -> dict[str, float]:
-    """The figures of a `Result` whose work gets `amount` units done; both costs in turn."""
+    """Figures of a `Result` whose work does `amount` units; both costs are measured in turn."""
     pairs = [(work(), unavoidable()) for _ in range(repeats)]
     rates = [amount / done.wall for done, _ in pairs]
     return {

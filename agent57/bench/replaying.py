@@ -1,4 +1,4 @@
-"""Replay on real play: memory per transition, insert and sample beside the codec alone."""
+"""Replay on real play: memory per transition; insert and sample against the codec alone."""
 
 from concurrent.futures import ThreadPoolExecutor
 
@@ -24,9 +24,9 @@ from agent57.replay.codec import Decoder, Encoder
 
 AIM = 0.5
 BATCH = 64  # windows
-BATCHES = 5  # in one measurement
-LANES = 4  # of each game; an emulator takes longer to start than to play
-PIECES = 4  # that the play of each is cut into
+BATCHES = 5  # per measurement
+LANES = 4  # per game; an emulator takes longer to start than to play
+PIECES = 4  # lanes that each recorded lane is cut into
 
 
 def recordings(plan: Plan) -> dict[str, Recording]:
@@ -38,7 +38,7 @@ def recordings(plan: Plan) -> dict[str, Recording]:
 
 
 def bytes_per_transition(recorded: dict[str, Recording]) -> dict[str, float]:
-    """Memory of everything stored, by game, and the mean over the games."""
+    """Bytes of everything stored per transition, by game, and the mean over games."""
     sizes = {}
     config = ReplayConfig()
     for game, recording in recorded.items():
@@ -48,38 +48,36 @@ def bytes_per_transition(recorded: dict[str, Recording]) -> dict[str, float]:
     return sizes | {"mean": float(np.mean(list(sizes.values())))}
 
 
-def storing(plan: Plan, recorded: dict[str, Recording]) -> list[Result]:
+def storing(plan: Plan, recorded: dict[str, Recording], config: ReplayConfig) -> list[Result]:
     """Insert and sample, with the play of all games."""
-    config = ReplayConfig()
     rows = Rows(joined(list(recorded.values())))
     replay, assembler = make_replay(config), make_assembler(config, rows.num_lanes)
-    played = list(rows.play(rows.num_steps))  # lies ready, as the codec's blocks do
+    played = list(rows.play(rows.num_steps))  # prepared, like the blocks of the codec
 
     def play() -> None:
         insert(played, replay, assembler)
 
     play()  # the first use of the memory is not counted
     with ThreadPoolExecutor(config.threads) as pool:
-        return [
-            Result(
-                part="replay insert",
-                scale="paper",
-                unit="steps",
-                aim=AIM,
-                setting=f"{rows.num_lanes} lanes, {len(recorded)} games",
-                **compare(
-                    lambda: cost_of(play),
-                    lambda: _encode_alone(rows, config, pool),
-                    plan.repeats,
-                    rows.num_lanes * rows.num_steps,
-                ),
-            ),
-            _sampling(plan, replay, pool),
-        ]
+        figures = compare(
+            lambda: cost_of(play),
+            lambda: _encode_alone(rows, config, pool),
+            plan.repeats,
+            rows.num_lanes * rows.num_steps,
+        )
+    inserting = Result(
+        part="replay insert",
+        scale="paper",
+        unit="steps",
+        aim=AIM,
+        setting=f"{rows.num_lanes} lanes, {len(recorded)} games",
+        **figures,
+    )
+    return [inserting, sampling(replay, config, plan.repeats)]
 
 
 def _encode_alone(rows: Rows, config: ReplayConfig, pool: ThreadPoolExecutor) -> Cost:
-    """Compress the same frames, in blocks that lie ready, on as many threads."""
+    """Compress the same frames, in prepared blocks, with the same number of threads."""
     encoder = Encoder(config.compression)
     lane_major = rows.observation.swapaxes(0, 1)
     blocks = [
@@ -90,7 +88,8 @@ def _encode_alone(rows: Rows, config: ReplayConfig, pool: ThreadPoolExecutor) ->
     return cost_of(lambda: list(pool.map(encoder.encode, blocks)))
 
 
-def _sampling(plan: Plan, replay: Replay, pool: ThreadPoolExecutor) -> Result:
+def sampling(replay: Replay, config: ReplayConfig, repeats: int) -> Result:
+    """Batches per second of a filled replay."""
     blocks, decoder, windows = dict(replay.blocks()), Decoder(), windows_by_key(replay)
     drawn: list[list[int]] = []
 
@@ -98,17 +97,17 @@ def _sampling(plan: Plan, replay: Replay, pool: ThreadPoolExecutor) -> Result:
         drawn.clear()
         return cost_of(lambda: drawn.append(replay.sample(BATCH).key.tolist()), calls=BATCHES)
 
+    def decode(block: Block) -> None:
+        decoder.decode(block.observations, block.is_compressed)
+
     def decode_alone() -> Cost:
         """Decompress the blocks of the same windows."""
         needed = [blocks[i] for keys in drawn for key in keys for i in windows[key]]
-
-        def decode(block: Block) -> None:
-            decoder.decode(block.observations, block.is_compressed)
-
         return cost_of(lambda: list(pool.map(decode, needed))) * (1 / len(drawn))
 
     sample()
-    figures = compare(sample, decode_alone, plan.repeats, 1)
+    with ThreadPoolExecutor(config.threads) as pool:
+        figures = compare(sample, decode_alone, repeats, 1)
     return Result(
         part="replay sample",
         scale="paper",
@@ -120,7 +119,7 @@ def _sampling(plan: Plan, replay: Replay, pool: ThreadPoolExecutor) -> Result:
 
 
 def windows_by_key(replay: Replay) -> dict[int, list[int]]:
-    """The block ids of each window."""
+    """Block ids of each window, by the window's key."""
     places = {(b.lane, b.episode, b.index): block_id for block_id, b in replay.blocks()}
     return {
         block_id: [

@@ -2,15 +2,22 @@
 
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
+from rich import box
 from rich.console import Console
+from rich.table import Table
 
 from agent57.commands.options import parse
+
+if TYPE_CHECKING:
+    from agent57.bench.benchmark import Report
+    from agent57.bench.cost import Result
 
 
 @dataclass(frozen=True, kw_only=True)
 class Bench:
-    """How fast each part is on this machine, beside what the machine cannot avoid."""
+    """Measure how fast each part is on this machine, against the limits of the machine."""
 
     json: Path | None = None
     """Write the figures to this file."""
@@ -27,7 +34,62 @@ def main(args: list[str], console: Console) -> None:
 
     if known.json is not None:
         check_json(known.json)
-    report = run_bench(QUICK if known.quick else FULL, console)
-    report.show(console)
+    with console.status("starting") as status:
+        report = run_bench(QUICK if known.quick else FULL, status.update)
+    show(report, console)
     if known.json is not None:
         report.write(known.json)
+
+
+def show(report: "Report", console: Console) -> None:
+    """Print the tables of a benchmark."""
+    machine = ", ".join(f"{name} {value}" for name, value in report.machine.items())
+    limits = ", ".join(f"{name} {value:.1f}" for name, value in report.limits.items())
+    for line in (machine, limits, _flops(report.parts)):
+        console.print(line, highlight=False)
+    console.print(_table("parts", report.parts))
+    for name, results in report.scaling.items():
+        console.print(_table(f"by {name}", results))
+    sizes = ", ".join(f"{game} {size:.0f}" for game, size in report.bytes_per_transition.items())
+    console.print(f"bytes per transition: {sizes} (aim: mean at most 350)", highlight=False)
+
+
+def _flops(parts: "list[Result]") -> str:
+    counted = {
+        f"{r.part} {r.scale} {r.flops / 1e6:.1f} MFLOP per {r.unit.removesuffix('s')}": None
+        for r in parts
+        if r.flops is not None
+    }
+    return "counted: " + ", ".join(counted)
+
+
+def _table(title: str, results: "list[Result]") -> Table:
+    table = Table(title=title, title_justify="left", box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0))
+    for name in ("part", "scale", "setting"):
+        table.add_column(name)
+    for name in ("rate per second", "spread", "limit", "ratio", "CPU ratio", "aim"):
+        table.add_column(name, justify="right")
+    for result in results:
+        table.add_row(
+            result.part,
+            result.scale,
+            result.setting,
+            f"{_number(result.rate)} {result.unit}",
+            f"±{(result.highest - result.lowest) / 2 / result.rate:.0%}",
+            _number(result.limit),
+            f"{result.ratio:.2f}",
+            f"{result.cpu_ratio:.2f}",
+            _aim(result),
+        )
+    return table
+
+
+def _number(rate: float) -> str:
+    return f"{rate:,.0f}" if rate >= 100 else f"{rate:.1f}"
+
+
+def _aim(result: "Result") -> str:
+    if result.aim is None:
+        return ""
+    mark = "[green]met[/]" if result.ratio >= result.aim else "[yellow]missed[/]"
+    return f"{result.aim:.2f} {mark}"

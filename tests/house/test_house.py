@@ -17,7 +17,6 @@ TESTED_ELSEWHERE = {
     "__main__.py": "tests/test_cli.py",
     "bench/learning.py": "tests/bench/test_benchmark.py",
     "bench/replaying.py": "tests/bench/test_benchmark.py",
-    "bench/tables.py": "tests/bench/test_benchmark.py",
     "bench/training.py": "tests/bench/test_benchmark.py",
     "commands/bench.py": "tests/bench/test_benchmark.py",
     "commands/evaluate.py": "tests/trained/test_evaluation.py",
