@@ -31,6 +31,7 @@ COMMANDS = {  # each is agent57.commands.<name>, but for MODULES
     "export": "the records of a run as CSV",
     "reproduce": "repeat an experiment of the paper",
     "bench": "how fast each part is, beside what this machine cannot avoid",
+    "plan": "what a run will need and reach on machines of any size",
     "presets": "list the systems of the paper, or compare two",
 }
 MODULES = {"presets": "list_presets"}

@@ -24,6 +24,8 @@ class Plan:
     game_steps: int  # of a lane
     whole_updates: int  # at least, in the end-to-end part
     compiled: bool
+    acted: tuple[tuple[str, int], ...]  # scales and lanes that the costs of acting are fitted to
+    learned: tuple[tuple[str, int, int], ...]  # scales, windows and steps: the same for learning
 
 
 FULL = Plan(
@@ -42,6 +44,8 @@ FULL = Plan(
     game_steps=250,
     whole_updates=3,
     compiled=True,
+    acted=(("paper", 1), ("paper", 4), ("paper", 16), ("laptop", 1), ("laptop", 16)),
+    learned=(("paper", 2, 20), ("paper", 8, 40), ("laptop", 8, 20), ("laptop", 32, 20)),
 )  # fmt: skip
 QUICK = Plan(
     scales=("tiny",),
@@ -56,6 +60,8 @@ QUICK = Plan(
     game_steps=160,
     whole_updates=2,
     compiled=False,
+    acted=(("tiny", 1), ("tiny", 2)),
+    learned=(("tiny", 2, 10), ("tiny", 4, 10)),
 )
 
 

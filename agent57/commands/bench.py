@@ -9,6 +9,7 @@ from rich.console import Console
 from rich.table import Table
 
 from agent57.commands.options import parse
+from agent57.config import require
 
 if TYPE_CHECKING:
     from agent57.bench.benchmark import Report
@@ -17,12 +18,17 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, kw_only=True)
 class Bench:
-    """Measure how fast each part is on this machine, against the limits of the machine."""
+    """Measure how fast each part is on this machine, against the limits of the machine.
+
+    The costs that `agent57 plan` and `agent57 train` predict from are measured too, and saved.
+    """
 
     json: Path | None = None
     """Write the figures to this file."""
     quick: bool = False
     """Tiny networks and a second of measuring: shows that all parts run, not how fast."""
+    costs_only: bool = False
+    """Measure the costs of `agent57 plan` only: half a minute of one core."""
 
 
 def main(args: list[str], console: Console) -> None:
@@ -30,15 +36,24 @@ def main(args: list[str], console: Console) -> None:
     known = parse(Bench, "bench", args)
     from agent57.bench.benchmark import run_bench
     from agent57.bench.effort import FULL, QUICK
+    from agent57.bench.measuring import measure_costs
+    from agent57.planning.machine_costs import costs_file
     from agent57.storage.folder import check_json
 
     if known.json is not None:
         check_json(known.json)
+    plan = QUICK if known.quick else FULL
+    require(known.json is None or not known.costs_only, "--json needs all parts: omit --costs-only")
     with console.status("starting") as status:
-        report = run_bench(QUICK if known.quick else FULL, status.update)
-    show(report, console)
-    if known.json is not None:
-        report.write(known.json)
+        report = None if known.costs_only else run_bench(plan, status.update)
+        costs = measure_costs(plan, status.update)
+    if report is not None:
+        show(report, console)
+        if known.json is not None:
+            report.write(known.json)
+    if not known.quick:  # tiny networks tell nothing about large ones
+        costs.write(costs_file())
+        console.print(f"costs for `agent57 plan`: {costs_file()}", highlight=False)
 
 
 def show(report: "Report", console: Console) -> None:

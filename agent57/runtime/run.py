@@ -16,6 +16,7 @@ from agent57.config import Config, ConfigError, require
 from agent57.envs.make import check_env, check_options
 from agent57.envs.spec import EnvironmentFault
 from agent57.learner import NonFiniteUpdate, check_precision
+from agent57.planning.forecast import expectation
 from agent57.runtime import inline
 from agent57.runtime.allocator import keep_freed_memory
 from agent57.runtime.cluster.tally import PartLost
@@ -59,6 +60,8 @@ def start(config: Config, out: Path, console: Console) -> None:
     check_env(config.env)
     check_options(config.env)
     with _on_ray(config, device, console):  # first: one without room leaves no folder behind
+        if device.type == "cpu":
+            console.print(expectation(config), highlight=False)
         _run(config, RunFolder.create(out, config), device, console, is_resumed=False)
 
 

@@ -1,0 +1,1 @@
+"""Predicts what a configuration will need and reach, from costs measured on a machine."""
