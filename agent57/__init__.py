@@ -1,18 +1,59 @@
 """Agent57 (Badia et al., 2020) as software: train it, resume it, load it, build on it."""
 
+import importlib
+import os
+import sys
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from agent57.config import Config as Config
+    from agent57.config import ConfigError as ConfigError
+    from agent57.library import Run as Run
+    from agent57.library import make_config as make_config
+    from agent57.library import resume as resume
+    from agent57.library import train as train
+    from agent57.runtime.run import RunFailed as RunFailed
+    from agent57.trained.loaded_policy import Policy as Policy
     from agent57.trained.loaded_policy import load as load
 
 __version__ = "0.1.0"
-__all__ = ["__version__", "load"]
+
+# Idle OpenMP threads should sleep, not spin: spinning starves the emulators and other processes.
+# OpenMP reads this when torch is loaded.
+TORCH_CAME_FIRST = "torch" in sys.modules and "OMP_WAIT_POLICY" not in os.environ
+os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
+
+_HOMES = {  # what the package offers, and the module it lives in
+    "Config": "agent57.config",
+    "ConfigError": "agent57.config",
+    "Policy": "agent57.trained.loaded_policy",
+    "Run": "agent57.library",
+    "RunFailed": "agent57.runtime.run",
+    "load": "agent57.trained.loaded_policy",
+    "make_config": "agent57.library",
+    "resume": "agent57.library",
+    "train": "agent57.library",
+}
+__all__ = [  # noqa: F822
+    "Config",
+    "ConfigError",
+    "Policy",
+    "Run",
+    "RunFailed",
+    "__version__",
+    "load",
+    "make_config",
+    "resume",
+    "train",
+]
 
 
 def __getattr__(name: str) -> Any:  # noqa: ANN401
-    """`agent57.load`, imported when first asked for: it needs torch, the command line may not."""
-    if name == "load":
-        from agent57.trained.loaded_policy import load
+    """Import what is asked for when it is first asked for: most of it needs torch."""
+    if name not in _HOMES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(importlib.import_module(_HOMES[name]), name)
 
-        return load
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

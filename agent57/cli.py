@@ -5,7 +5,6 @@ answered at once.
 """
 
 import importlib
-import os
 import sys
 from collections.abc import Callable
 
@@ -14,12 +13,12 @@ from rich.table import Table
 
 from agent57.config import ConfigError
 
-# Idle OpenMP threads should sleep, not spin: spinning starves the emulators and other processes.
-os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
-
-USAGE_ERROR = 2
+# Exit codes beside 0 (done) and those that commands return.
 FAILURE = 1
+USAGE_ERROR = 2
 INTERRUPTED = 130
+
+Command = Callable[[list[str], Console], int | None]  # takes its arguments; its exit code
 
 COMMANDS = {  # each is agent57.commands.<name>, but for MODULES
     "train": "train an agent",
@@ -54,7 +53,7 @@ def run(args: list[str], console: Console | None = None, errors: Console | None 
         console.print(f"agent57 {__version__}", highlight=False)
         return 0
     try:
-        _command(args[0])(args[1:], console)
+        return _command(args[0])(args[1:], console) or 0
     except ConfigError as error:
         return _failed(errors, error, USAGE_ERROR)
     except KeyboardInterrupt:
@@ -67,18 +66,16 @@ def run(args: list[str], console: Console | None = None, errors: Console | None 
         if not isinstance(error, RunFailed):
             raise
         return _failed(errors, error, FAILURE)
-    return 0
 
 
-def _command(name: str) -> Callable[[list[str], Console], None]:
+def _command(name: str) -> Command:
     if name not in COMMANDS:
         import difflib
 
         close = difflib.get_close_matches(name, COMMANDS, n=1)
         hint = f"did you mean {close[0]}?" if close else f"choose one of {', '.join(COMMANDS)}"
         raise ConfigError(f"unknown command {name!r}; {hint}")
-    command: Callable[[list[str], Console], None]
-    command = importlib.import_module(f"agent57.commands.{MODULES.get(name, name)}").main
+    command: Command = importlib.import_module(f"agent57.commands.{MODULES.get(name, name)}").main
     return command
 
 
@@ -91,5 +88,6 @@ def _help(console: Console) -> None:
     table = Table.grid(padding=(0, 3))
     for name, description in COMMANDS.items():
         table.add_row(f"  {name}", description)
-    console.print("usage: agent57 COMMAND [options]     (agent57 COMMAND --help for options)\n")
+    usage = "usage: agent57 COMMAND [options]     (agent57 COMMAND --help for options)\n"
+    console.print(usage, markup=False, highlight=False)
     console.print(table)

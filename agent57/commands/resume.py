@@ -27,10 +27,11 @@ class Resume:
     """Mirror the metrics to Weights & Biases (pip install 'agent57[wandb]')."""
 
 
-def main(args: list[str], console: Console) -> None:
-    """Go on with a run."""
+def main(args: list[str], console: Console) -> int:
+    """Go on with a run; 0 if it was finished, STOPPED if it was told to stop."""
     known = parse(Resume, "resume", args)
     with mirrored(known.run, read_config(known.run)) if known.wandb else nullcontext():
-        from agent57.runtime.run import resume
+        from agent57.runtime.run import STOPPED, resume
 
-        resume(known.run, known.frames, console, known.ray_address)
+        is_finished = resume(known.run, known.frames, console, known.ray_address)
+    return 0 if is_finished else STOPPED

@@ -54,14 +54,15 @@ class Train:
     """Mirror the metrics to Weights & Biases (pip install 'agent57[wandb]')."""
 
 
-def main(args: list[str], console: Console) -> None:
-    """Start a run."""
+def main(args: list[str], console: Console) -> int:
+    """Start a run; 0 if it was finished, STOPPED if it was told to stop."""
     config, out = configured(args)
     wants_mirror = parse(Train, "train", args, return_unknown_args=True)[0].wandb
     with mirrored(out, config) if wants_mirror else nullcontext():
-        from agent57.runtime.run import start
+        from agent57.runtime.run import STOPPED, start
 
-        start(config, out, console)
+        is_finished = start(config, out, console)
+    return 0 if is_finished else STOPPED
 
 
 def mirrored(path: Path, config: Config) -> AbstractContextManager[object]:

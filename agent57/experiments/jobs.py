@@ -20,7 +20,7 @@ from rich.console import Console
 from rich.live import Live
 from rich.table import Table
 
-from agent57.runtime.run import RunFailed
+from agent57.runtime.run import STOPPED, RunFailed
 from agent57.storage.checkpoint import newest_counters
 from agent57.storage.folder import CHECKPOINTS, CONFIG_FILE
 from agent57.terminal.live import duration
@@ -143,7 +143,7 @@ class JobQueue:
                 continue
             lines = log.read_text(errors="replace").strip().splitlines()
             reason = lines[-1] if lines else f"exit code {process.returncode}"
-            if process.returncode == 0:
+            if process.returncode in (0, STOPPED):
                 reason = "it was told to stop; start the same command again to go on"
             self.failures.append(f"{job.name} failed: {reason} (all of it in {log})")
             if not self.keep_going:

@@ -3,6 +3,7 @@
 import contextlib
 import io
 import os
+import warnings
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from functools import partial
@@ -21,6 +22,7 @@ from agent57.runtime import inline
 from agent57.runtime.allocator import keep_freed_memory
 from agent57.runtime.cluster.tally import PartLost
 from agent57.runtime.cluster.where import prepare
+from agent57.runtime.hooks import Hooks
 from agent57.runtime.saving import Saver
 from agent57.runtime.session import Parts, Session
 from agent57.storage.folder import (
@@ -32,6 +34,8 @@ from agent57.storage.folder import (
 )
 from agent57.storage.journal import Journal
 from agent57.terminal.live import TerminalView, duration
+
+STOPPED = 3  # exit code of a training that was told to stop, saved itself, and can be resumed
 
 
 class RunFailed(RuntimeError):
@@ -51,8 +55,8 @@ def choose_device(name: str) -> torch.device:
     return device
 
 
-def start(config: Config, out: Path, console: Console) -> None:
-    """Train a new run."""
+def start(config: Config, out: Path, console: Console, hooks: Hooks | None = None) -> bool:
+    """Train a new run; whether it was finished, and not stopped before."""
     check_free(out)
     device = choose_device(config.run.device)
     check_precision(config, device)
@@ -60,15 +64,20 @@ def start(config: Config, out: Path, console: Console) -> None:
     check_env(config.env)
     check_options(config.env)
     with _on_ray(config, device, console):  # first: one without room leaves no folder behind
-        if device.type == "cpu":
+        if device.type == "cpu" and not console.quiet:
             console.print(expectation(config), highlight=False)
-        _run(config, RunFolder.create(out, config), device, console, is_resumed=False)
+        folder = RunFolder.create(out, config)
+        return _run(config, folder, device, console, hooks or Hooks(), is_resumed=False)
 
 
 def resume(
-    path: Path, frames: int | None, console: Console, ray_address: str | None = None
-) -> None:
-    """Go on with a run exactly where its last checkpoint left it."""
+    path: Path,
+    frames: int | None,
+    console: Console,
+    ray_address: str | None = None,
+    hooks: Hooks | None = None,
+) -> bool:
+    """Go on with a run exactly where its last checkpoint left it; whether it was finished."""
     config = read_config(path)
     if ray_address is not None:
         require(
@@ -85,7 +94,7 @@ def resume(
     device = choose_device(config.run.device)
     folder = RunFolder(path)
     with _on_ray(config, device, console):
-        _run(config, folder, device, console, is_resumed=True)
+        return _run(config, folder, device, console, hooks or Hooks(), is_resumed=True)
 
 
 @contextlib.contextmanager
@@ -102,17 +111,26 @@ def _on_ray(config: Config, device: torch.device, console: Console) -> Iterator[
 
 
 def _warn(console: Console, text: str) -> None:
+    if console.quiet:  # a program asked for no output, but must hear of this all the same
+        warnings.warn(text, RuntimeWarning, stacklevel=2)
+        return
     with contextlib.suppress(OSError):  # a terminal that is gone must not end a run
         console.print(text, style="yellow", markup=False, highlight=False, soft_wrap=True)
 
 
 def _run(
-    config: Config, folder: RunFolder, device: torch.device, console: Console, is_resumed: bool
-) -> None:
+    config: Config,
+    folder: RunFolder,
+    device: torch.device,
+    console: Console,
+    hooks: Hooks,
+    is_resumed: bool,
+) -> bool:
     keep_freed_memory()
     torch.set_num_threads(config.run.threads or os.cpu_count() or 1)
     warn = partial(_warn, console)
-    journal = Journal(folder, min(config.run.log_frames, config.run.frames))
+    log_frames = min(config.run.log_frames, config.run.frames)
+    journal = Journal(folder, log_frames, hooks.metrics, hooks.episode)
     with contextlib.ExitStack() as stack:
         stack.callback(folder.close)
         stack.callback(journal.close)
@@ -132,8 +150,8 @@ def _run(
                 saver.restore()
                 if config != read_config(folder.path):
                     folder.write_config(config)  # with what may be changed
-            _train(config, folder, parts, journal, saver, console, train)
-    _say_goodbye(config, parts.counters()["frames"], journal, folder.path, console)
+            _train(config, folder, parts, journal, saver, console, hooks, train)
+    return _say_goodbye(config, parts.counters()["frames"], journal, folder.path, console)
 
 
 def _train(
@@ -143,6 +161,7 @@ def _train(
     journal: Journal,
     saver: Saver,
     console: Console,
+    hooks: Hooks,
     train: Callable[[Session], None],
 ) -> None:
     title = f"{config.run.agent} on {config.env.name}, {config.run.scale} scale, {folder.path}"
@@ -154,9 +173,12 @@ def _train(
             view.show(shown.counters(), journal.latest, journal.seconds, shown.live())
 
     is_new = not saver.has_checkpoint
-    with view, Session(show, saver.save, config.run.checkpoint_seconds, is_new) as session:
+    seconds = config.run.checkpoint_seconds
+    with view, Session(show, saver.save, seconds, is_new, lambda: hooks.is_stopping) as session:
         train(session)
         saver.save_last()  # before the last look: a terminal may be gone
+        if parts.counters()["frames"] >= config.run.frames:
+            journal.write_last(parts.counters(), parts.summary())
         show(parts)
 
 
@@ -205,9 +227,11 @@ def _write_evidence(file: Path, error: NonFiniteUpdate, parts: Parts) -> str:
 
 def _say_goodbye(
     config: Config, frames: int, journal: Journal, path: Path, console: Console
-) -> None:
+) -> bool:
+    """Say how far the run came and how to go on; whether it is finished."""
     done = frames >= config.run.frames
     verb = "finished" if done else "stopped"
     console.print(f"{verb} after {frames:,} frames and {duration(journal.seconds)} of training")
     command = f"agent57 resume {path}" + (f" --frames {2 * config.run.frames}" if done else "")
     console.print(f"go on with: {command}", highlight=False)
+    return done

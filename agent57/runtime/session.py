@@ -1,6 +1,7 @@
 """What goes on around a training loop: signals, the terminal view, checkpoints in time."""
 
 import signal
+import threading
 import time
 from collections.abc import Callable, Iterable
 from types import FrameType
@@ -10,6 +11,11 @@ from agent57.replay.block import Block
 
 VIEW_SECONDS = 0.5
 STOP_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+
+
+def never() -> bool:
+    """Let a session go on."""
+    return False
 
 
 class Parts(Protocol):
@@ -30,6 +36,10 @@ class Parts(Protocol):
 
     def state_dict(self) -> dict[str, Any]:
         """Everything needed to go on, but for the replay's blocks."""
+        ...
+
+    def summary(self) -> dict[str, float | None]:
+        """What the parts say of themselves when a line of metrics is written."""
         ...
 
     def learner_state(self) -> dict[str, Any]:
@@ -55,7 +65,9 @@ class Session:
 
     `save` starts a checkpoint and says whether it did; one that did not is asked again after the
     next step. The first is asked for after the first step if `is_new`, so that a disk that cannot
-    be written to is known at once. Only the monotonic clock is looked at.
+    be written to is known at once. Only the monotonic clock is looked at. `wants_stop` is asked
+    after each step. Python delivers signals to the main thread only, so a session in another
+    thread leaves the handlers alone and stops when `wants_stop` says so.
     """
 
     def __init__(
@@ -64,9 +76,11 @@ class Session:
         save: Callable[[], bool],
         checkpoint_seconds: float,
         is_new: bool,
+        wants_stop: Callable[[], bool] = never,
     ) -> None:
         self._show = show
         self._save = save
+        self._wants_stop = wants_stop
         self._checkpoint_seconds = checkpoint_seconds
         self._last_show = time.monotonic()
         self._next_save = self._last_show + (0.0 if is_new else checkpoint_seconds)
@@ -74,7 +88,8 @@ class Session:
         self.is_stopping = False
 
     def __enter__(self) -> "Session":
-        for number in STOP_SIGNALS:
+        is_main = threading.current_thread() is threading.main_thread()
+        for number in STOP_SIGNALS if is_main else ():
             # A run under nohup is deaf to a closed terminal, and stays so.
             if number != signal.SIGHUP or signal.getsignal(number) != signal.SIG_IGN:
                 self._previous_handlers[number] = signal.signal(number, self._stop)
@@ -92,6 +107,8 @@ class Session:
 
     def tick(self, parts: Parts) -> None:
         """Called after each step."""
+        if self._wants_stop():
+            self.is_stopping = True
         now = time.monotonic()
         if now - self._last_show >= VIEW_SECONDS:
             self._last_show = now

@@ -4,6 +4,7 @@ import dataclasses
 import os
 import time
 from collections import deque
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -25,15 +26,31 @@ def resident_bytes() -> int | None:
     return int(STATM.read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
 
 
+Row = dict[str, Any]  # one line of a journal
+
+
+def ignore(_: Row) -> None:
+    """Listen to nothing."""
+
+
 class Journal:
     """Averages what happens between two lines of metrics.jsonl.
 
-    Each scalar over the times it was given: what did not occur is not in the line.
+    Each scalar is averaged over the times it was given. A scalar that did not occur is not in the
+    line. `on_metrics` and `on_episode` hear every line that is written.
     """
 
-    def __init__(self, folder: RunFolder, log_frames: int) -> None:
+    def __init__(
+        self,
+        folder: RunFolder,
+        log_frames: int,
+        on_metrics: Callable[[Row], None] = ignore,
+        on_episode: Callable[[Row], None] = ignore,
+    ) -> None:
         self._folder = folder
         self._log_frames = log_frames
+        self._on_metrics = on_metrics
+        self._on_episode = on_episode
         self._events: EventFile | None = None  # of this session, from its first line on
         self._means = Means()
         self._recent: deque[float] = deque(maxlen=RECENT_EPISODES)
@@ -64,6 +81,7 @@ class Journal:
                     f"arm_intrinsic_return/{episode.arm}": episode.intrinsic_return,
                 }
             )
+        self._on_episode(row)
 
     def is_due(self, frames: int) -> bool:
         """Whether the next line of metrics should be written: at each multiple of the interval."""
@@ -92,7 +110,17 @@ class Journal:
         self._means.clear()
         self._last_line = (frames, seconds)
         self.latest = row
+        self._on_metrics(row)
         return row
+
+    def write_last(self, counters: dict[str, int], scalars: dict[str, float | None]) -> None:
+        """Write what happened since the last line of a finished run, if anything did.
+
+        Called after its last checkpoint: a run that is resumed for more frames cuts this line off
+        and goes on exactly.
+        """
+        if counters["frames"] > self._last_line[0]:
+            self.write(counters, scalars)
 
     def _open_events(self) -> EventFile:
         if self._events is None:

@@ -50,7 +50,7 @@ def test_a_run_shorter_than_its_interval_writes_one_line(tmp_path):
     train(config, tmp_path / "run")
     assert [row["frames"] for row in lines(tmp_path / "run", "metrics.jsonl")] == [15]
     resume(tmp_path / "run", frames=75)  # from now on where a long run would write
-    assert [row["frames"] for row in lines(tmp_path / "run", "metrics.jsonl")] == [15, 30, 60]
+    assert [row["frames"] for row in lines(tmp_path / "run", "metrics.jsonl")] == [15, 30, 60, 75]
 
 
 def test_raised_frames_are_kept(tmp_path):

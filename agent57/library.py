@@ -1,0 +1,290 @@
+"""The package as a library: train, resume, look at and load runs from Python.
+
+    run = agent57.train(env="CartPole-v1", frames=100_000, out="runs/cartpole", view="quiet")
+    run.evaluate(episodes=20)["return_mean"]
+    policy = run.policy()
+
+A run started here is the run that the command line would have trained: the same folder, the same
+numbers, and each can resume the other's.
+"""
+
+import contextlib
+import difflib
+import os
+import sys
+import warnings
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any, Literal, get_args
+
+import numpy as np
+import torch
+from rich.console import Console
+
+from agent57 import presets
+from agent57.config import Config, ConfigError, from_dict, require, to_dict
+from agent57.runtime import run as runs
+from agent57.runtime.hooks import Callback, Hooks
+from agent57.storage.checkpoint import newest_counters
+from agent57.storage.folder import CHECKPOINTS, read_config
+from agent57.storage.history import METRICS_FILE, read_lines
+from agent57.trained.evaluation import Trial, evaluate
+from agent57.trained.loaded_policy import Policy, load
+
+View = Literal["live", "plain", "quiet"]
+WAIT_POLICY = "OMP_WAIT_POLICY"
+
+
+class Table(dict[str, np.ndarray]):
+    """Columns of a journal by name. A cell that a line does not have is nan, or None for text."""
+
+    @classmethod
+    def of(cls, rows: list[dict[str, Any]]) -> "Table":
+        """The columns of these rows."""
+        names = dict.fromkeys(name for row in rows for name in row)
+        return cls({name: _column([row.get(name) for row in rows]) for name in names})
+
+    def to_pandas(self) -> Any:  # noqa: ANN401
+        """The same as a pandas DataFrame."""
+        try:
+            import pandas
+        except ImportError:
+            raise ConfigError("a table for pandas needs pandas: pip install pandas") from None
+        return pandas.DataFrame(dict(self))
+
+    def _repr_html_(self) -> str | None:
+        """Show a notebook the table of pandas, where it is installed."""
+        with contextlib.suppress(ConfigError):
+            shown: str = self.to_pandas()._repr_html_()
+            return shown
+        return None
+
+
+def _column(cells: list[Any]) -> np.ndarray:
+    if any(isinstance(cell, str) for cell in cells):
+        return np.array(cells, dtype=object)
+    if None in cells:
+        return np.array([np.nan if cell is None else cell for cell in cells], dtype=np.float64)
+    return np.array(cells)
+
+
+class Run:
+    """A run folder: what was trained, how it went, and the policy that came out."""
+
+    def __init__(self, path: str | Path) -> None:
+        self.path = Path(path)
+        self.config = read_config(self.path)
+
+    def __repr__(self) -> str:
+        config = self.config
+        return (
+            f"<Run {self.path}: {config.run.agent} on {config.env.name}, "
+            f"{self.frames:,} of {config.run.frames:,} frames>"
+        )
+
+    @property
+    def frames(self) -> int:
+        """Frames trained so far, by the last checkpoint."""
+        return newest_counters(self.path / CHECKPOINTS).get("frames", 0)
+
+    @property
+    def is_finished(self) -> bool:
+        """Whether the run has all of its frames."""
+        return self.frames >= self.config.run.frames
+
+    def metrics(self) -> Table:
+        """Every line of metrics so far, as one array per scalar."""
+        return Table.of(read_lines(self.path / METRICS_FILE))
+
+    def episodes(self) -> Table:
+        """Every finished episode so far, as one array per field."""
+        return Table.of(read_lines(self.path / "episodes.jsonl"))
+
+    def evaluate(
+        self,
+        episodes: int = 10,
+        *,
+        arm: int | None = None,
+        epsilon: float | None = None,
+        seed: int = 0,
+        video: str | Path | None = None,
+        overlay: bool = True,
+        device: str = "auto",
+        view: View = "quiet",
+    ) -> dict[str, Any]:
+        """Play whole episodes; returns, lengths and their means, as `agent57 evaluate --json`.
+
+        By default with the arm that the run's evaluator found best and with its epsilon.
+        """
+        trial = Trial(
+            episodes=episodes,
+            arm=arm,
+            epsilon=epsilon,
+            seed=seed,
+            video=None if video is None else Path(video),
+            overlay=overlay,
+            device=device,
+        )
+        with _machine_settings():
+            return evaluate(self.path, trial, None, console_for(view))
+
+    def policy(
+        self,
+        arm: int | None = None,
+        *,
+        epsilon: float = 0.0,
+        seed: int = 0,
+        device: str = "auto",
+    ) -> Policy:
+        """The policy of the newest checkpoint, as `agent57.load`."""
+        return load(self.path, arm, epsilon=epsilon, seed=seed, device=device)
+
+    def report(self, out: str | Path | None = None) -> Path:
+        """Write the HTML report of the run; where it is."""
+        from agent57.reports.page import write_report
+
+        return write_report([self.path], None if out is None else Path(out))
+
+
+def make_config(
+    agent: str = "agent57",
+    scale: str = "laptop",
+    env: str = "pong",
+    *,
+    frames: int | None = None,
+    seed: int = 0,
+    device: str = "auto",
+    **sections: Mapping[str, Any],
+) -> Config:
+    """The configuration of a run, with fields of its sections replaced.
+
+    make_config("r2d2", env="CartPole-v1", replay={"capacity": 50_000})
+    """
+    config = presets.make_config(agent, scale)
+    run: dict[str, Any] = {"seed": seed, "device": device}
+    if frames is not None:
+        run["frames"] = frames
+    return override(override(config, {"env": {"name": env}, "run": run}), sections)
+
+
+def override(config: Config, sections: Mapping[str, Mapping[str, Any]]) -> Config:
+    """The configuration with fields of its sections replaced, checked as a config file is."""
+    values = to_dict(config)
+    for section, fields in sections.items():
+        _check_name("section", section, [name for name in values if name != "version"])
+        require(
+            isinstance(fields, Mapping),
+            f"{section} must be a dict of its fields, such as {section}={{...}}, got {fields!r}",
+        )
+        for name in fields:
+            _check_name("field", f"{section}.{name}", [f"{section}.{n}" for n in values[section]])
+        plain = {n: list(v) if isinstance(v, tuple) else v for n, v in fields.items()}
+        values[section] = {**values[section], **plain}
+    return from_dict(values)
+
+
+def _check_name(kind: str, name: str, known: list[str]) -> None:
+    if name not in known:
+        close = difflib.get_close_matches(name, known, n=1)
+        hint = f"did you mean {close[0]}?" if close else f"choose one of {', '.join(known)}"
+        raise ConfigError(f"unknown {kind} {name!r} of the configuration; {hint}")
+
+
+def train(
+    env: str | None = None,
+    agent: str | None = None,
+    scale: str | None = None,
+    frames: int | None = None,
+    seed: int | None = None,
+    out: str | Path | None = None,
+    *,
+    view: View = "live",
+    config: Config | None = None,
+    device: str | None = None,
+    on_metrics: Callback | None = None,
+    on_episode: Callback | None = None,
+    **sections: Mapping[str, Any],
+) -> Run:
+    """Train a new run and return it when it has its frames or was stopped.
+
+    env: the task; "pong" unless `config` names another
+    agent, scale: the preset; "agent57" at "laptop" scale
+    frames: to train for; emulator frames on Atari, agent steps elsewhere
+    out: the run folder; runs/<env> by default
+    view: "live" is a panel on a terminal and lines elsewhere, "plain" is lines, "quiet" nothing
+    config: a whole configuration, instead of `agent` and `scale`
+    on_metrics, on_episode: called with each new line as a dict; return True to stop the run
+    sections: fields of the configuration, such as replay={"capacity": 50_000}
+
+    Ctrl-C stops the run with a checkpoint; `run.is_finished` tells. It works in threads too, where
+    callbacks stop it.
+    """
+    if config is None:
+        config = presets.make_config(agent or "agent57", scale or "laptop")
+    else:
+        require(
+            agent is None and scale is None,
+            "config= says which agent and scale to train: leave agent= and scale= out",
+        )
+    run = {"frames": frames, "seed": seed, "device": device}
+    asked = {"run": {name: value for name, value in run.items() if value is not None}}
+    if env is not None:
+        asked["env"] = {"name": env}
+    config = override(override(config, asked), sections)
+    path = Path(out) if out is not None else default_folder(config)
+    with _machine_settings():
+        runs.start(config, path, console_for(view), Hooks(on_metrics, on_episode))
+    return Run(path)
+
+
+def resume(
+    path: str | Path,
+    frames: int | None = None,
+    *,
+    view: View = "live",
+    on_metrics: Callback | None = None,
+    on_episode: Callback | None = None,
+) -> Run:
+    """Continue a run exactly where its last checkpoint left it; `frames` may be raised."""
+    with _machine_settings():
+        hooks = Hooks(on_metrics, on_episode)
+        runs.resume(Path(path), frames, console_for(view), hooks=hooks)
+    return Run(path)
+
+
+def default_folder(config: Config) -> Path:
+    """The folder of a run that nobody named."""
+    return Path("runs") / config.env.name.replace("/", "-")
+
+
+def console_for(view: View) -> Console:
+    """Where a run is shown."""
+    known = get_args(View)
+    require(view in known, f"view {view!r} is not one of {', '.join(known)}")
+    if view == "quiet":
+        return Console(quiet=True)
+    return Console(force_terminal=False) if view == "plain" else Console()
+
+
+@contextlib.contextmanager
+def _machine_settings() -> Iterator[None]:
+    """Give the caller's torch back its number of threads afterwards.
+
+    Importing agent57 asks idle OpenMP threads to sleep. They read that wish when torch is loaded.
+    """
+    if os.environ.get(WAIT_POLICY, "").upper() != "PASSIVE" or _came_too_late():
+        warnings.warn(
+            "idle OpenMP threads will spin and take several times the core time: import agent57 "
+            "before torch, or set OMP_WAIT_POLICY=PASSIVE before Python starts",
+            RuntimeWarning,
+            stacklevel=4,
+        )
+    num_threads = torch.get_num_threads()
+    try:
+        yield
+    finally:
+        torch.set_num_threads(num_threads)
+
+
+def _came_too_late() -> bool:
+    return bool(getattr(sys.modules["agent57"], "TORCH_CAME_FIRST", False))
