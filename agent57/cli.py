@@ -24,6 +24,7 @@ COMMANDS = {  # each is agent57.commands.<name>, but for MODULES
     "train": "train an agent",
     "resume": "continue a run exactly where it stopped",
     "evaluate": "play episodes with a trained run, and film one",
+    "watch": "a live page about runs that train or have ended",
     "report": "one self-contained HTML page about runs",
     "suite": "train agents on many games and seeds, and score them",
     "scores": "the paper's scores, and its table 1 recomputed",

@@ -1,6 +1,7 @@
-"""What the report draws, as plain containers: which series, which axes, which reference lines.
+"""Charts as plain containers: their series, axes and reference lines.
 
-`data/report.js` draws them; nothing here knows about pixels.
+`assets/charts.js` draws the charts, in the static report and on the live page. This module knows
+nothing about pixels. Numbers are thinned to `MAX_POINTS` and rounded to `DIGITS` here.
 """
 
 from collections.abc import Sequence
@@ -8,16 +9,20 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from agent57.scores.aggregate import WINDOW_EPISODES, windowed_mean
 from agent57.scores.published import AGENTS, baseline, published, suite_games
 from agent57.storage.history import Points, RunHistory
 
 Chart = dict[str, Any]
+Floats = NDArray[np.float64]
+Curve = tuple[Floats, Floats]  # frames, values
 
-MAX_POINTS = 300  # of a series
-MAX_COLUMNS = 60  # of a heat map
-NEAR = 3.0  # a published score within this multiple of what is shown is shown from the start
+MAX_POINTS = 400  # of a series
+MAX_COLUMNS = 100  # of a heat map
+DIGITS = 5  # significant
+NEAR = 3.0  # a published score within this multiple of the shown range is shown from the start
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -29,116 +34,206 @@ class Group:
 
     @property
     def seeds(self) -> str:
-        """How many, in words."""
+        """The number of seeds in words."""
         return "1 seed" if len(self.runs) == 1 else f"{len(self.runs)} seeds"
 
 
-def thinned(points: Points, limit: int = MAX_POINTS) -> Points:
-    """At most `limit` points, each the mean of its neighbours."""
-    if len(points) <= limit:
-        return points
-    parts = np.array_split(np.array(points, dtype=np.float64), limit)
-    return [(float(part[-1, 0]), float(part[:, 1].mean())) for part in parts]
+@dataclass(frozen=True, kw_only=True)
+class Line:
+    """One line of a chart: a curve per seed, and how to draw them."""
+
+    name: str
+    curves: list[Curve]
+    colour: int
+    is_step: bool = False
+    is_faint: bool = False
+    notes: list[str] | None = None  # beside the value in the tooltip, by the value itself
 
 
-def series(name: str, points: Points, colour: int, **more: Any) -> Chart:  # noqa: ANN401
-    """One line of a chart; the values of a step line are picked, not averaged."""
-    if more.get("is_step"):
-        stride = -(-len(points) // MAX_POINTS)
-        kept = points[::stride] if points else []
+def rounded(values: Floats) -> list[float | None]:
+    """Round to `DIGITS` significant digits; what is not finite becomes None."""
+    is_finite = np.isfinite(values)
+    safe = np.where(is_finite & (values != 0), values, 1.0)
+    digits = DIGITS - 1 - np.floor(np.log10(np.abs(safe)))
+    more, less = 10.0 ** np.clip(digits, 0, 300), 10.0 ** np.clip(-digits, 0, 300)
+    short = np.round(safe * more / less) * less / more
+    kept = np.where(values == 0, 0.0, short)
+    return [x if ok else None for x, ok in zip(kept.tolist(), is_finite.tolist(), strict=True)]
+
+
+def as_curve(points: Points) -> Curve:
+    """Points as two arrays."""
+    frames, values = np.array(points, dtype=np.float64).reshape(-1, 2).T
+    return frames, values
+
+
+def common_grid(curves: Sequence[Curve], limit: int = MAX_POINTS) -> Floats:
+    """Return the frames of all curves, or `limit` evenly spaced ones if there are more."""
+    frames = np.unique(np.concatenate([x for x, _ in curves] or [np.empty(0)]))
+    return frames if len(frames) <= limit else np.linspace(frames[0], frames[-1], limit)
+
+
+def resampled(curve: Curve, grid: Floats, *, is_step: bool = False) -> Floats:
+    """Return the curve's values on a grid; nan outside the curve.
+
+    A grid point that stands for several points gets their mean, one between points is interpolated.
+    A step curve keeps its last value instead, because its values have no mean.
+    """
+    frames, values = curve
+    if not len(frames):
+        return np.full(len(grid), np.nan)
+    if is_step:
+        place = np.searchsorted(frames, grid, side="right") - 1
+        found = np.where(place >= 0, values[np.maximum(place, 0)], np.nan)
     else:
-        kept = thinned(points)
-    return {"name": name, "points": kept, "colour": colour, **more}
+        if len(frames) > len(grid):
+            middles = (grid[1:] + grid[:-1]) / 2
+            cell = np.searchsorted(middles, frames)
+            counts = np.bincount(cell, minlength=len(grid))
+            totals = np.bincount(cell, weights=values, minlength=len(grid))
+            has_points = counts > 0
+            frames, values = grid[has_points], totals[has_points] / counts[has_points]
+        found = np.interp(grid, frames, values)
+    return np.where((grid < frames[0]) | (grid > frames[-1]), np.nan, found)
+
+
+def line_chart(
+    title: str, x_label: str, y_label: str, lines: Sequence[Line], note: str, **more: object
+) -> Chart:
+    """Lines on one grid. A line of several seeds is their mean, with a band over their range."""
+    grid = common_grid([curve for line in lines for curve in line.curves])
+    data, series = [rounded(grid)], []
+    for line in lines:
+        rows = np.array([resampled(curve, grid, is_step=line.is_step) for curve in line.curves])
+        described: Chart = {"name": line.name, "colour": line.colour}
+        if line.is_step:
+            described["is_step"] = True
+        if line.is_faint:
+            described["is_faint"] = True
+        if line.notes is not None:
+            described["notes"] = line.notes
+        if len(rows) > 1:
+            # Where a seed has not begun or has ended there is no mean over all seeds.
+            data += [rounded(rows.mean(0)), rounded(rows.min(0)), rounded(rows.max(0))]
+            described["has_band"] = True
+        elif len(rows):
+            data.append(rounded(rows[0]))
+        else:
+            data.append([])
+        series.append(described)
+    chart: Chart = {
+        "kind": "lines",
+        "title": title,
+        "x": x_label,
+        "y": y_label,
+        "series": series,
+        "data": data,
+        "note": note,
+        **more,
+    }
+    if not len(grid):
+        chart.setdefault("empty", "Nothing has been written yet.")
+    return chart
+
+
+def seeds_note(groups: Sequence[Group]) -> str:
+    """Say how many seeds each line stands for, and what a band is."""
+    has_bands = any(len(group.runs) > 1 for group in groups)
+    if len(groups) == 1:
+        text = groups[0].seeds
+    else:
+        text = ", ".join(f"{group.label}: {group.seeds}" for group in groups)
+    return f"{text}; line: mean, band: lowest to highest seed" if has_bands else text
 
 
 def metric_charts(
-    runs: Sequence[RunHistory],
-    title: str,
-    y_label: str,
-    names: dict[str, str],
-    **more: Any,  # noqa: ANN401
+    groups: Sequence[Group], title: str, y_label: str, names: dict[str, str], **more: object
 ) -> list[Chart]:
-    """Metrics over training: one chart of all for one run, one chart each for several.
+    """Metrics over training: all in one chart for one group, a chart each for several groups.
 
-    `names` maps metrics to what they are called; those that no run has are left out.
+    `names` maps metrics to what they are called; metrics that no run has are left out.
     """
-    present = {n: label for n, label in names.items() if any(run.column(n) for run in runs)}
-    if len(runs) == 1:
-        lines = [series(s, runs[0].column(n), i) for i, (n, s) in enumerate(present.items())]
-        return [_chart(runs, title, y_label, lines, **more)] if lines else []
+
+    def curves(group: Group, name: str) -> list[Curve]:
+        return [as_curve(points) for run in group.runs if (points := run.column(name))]
+
+    present = {
+        name: label
+        for name, label in names.items()
+        if any(run.column(name) for group in groups for run in group.runs)
+    }
+    if not present:
+        return []
+    x_label, note = groups[0].runs[0].x_label, seeds_note(groups)
+    if len(groups) == 1:
+        lines = [
+            Line(name=label, curves=curves(groups[0], name), colour=colour)
+            for colour, (name, label) in enumerate(present.items())
+        ]
+        return [line_chart(title, x_label, y_label, lines, note, **more)]
     charts = []
     for name, label in present.items():
         lines = [
-            series(run_label(run), run.column(name), i)
-            for i, run in enumerate(runs)
-            if run.column(name)
+            Line(name=group.label, curves=found, colour=colour)
+            for colour, group in enumerate(groups)
+            if (found := curves(group, name))
         ]
         full_title = title if len(present) == 1 else f"{title}: {label}"
-        charts.append(_chart(runs, full_title, y_label, lines, **more))
+        charts.append(line_chart(full_title, x_label, y_label, lines, note, **more))
     return charts
 
 
-def _chart(
-    runs: Sequence[RunHistory],
-    title: str,
-    y_label: str,
-    lines: list[Chart],
-    **more: Any,  # noqa: ANN401
-) -> Chart:
-    return {
-        "kind": "lines",
-        "title": title,
-        "x": runs[0].x_label,
-        "y": y_label,
-        "series": lines,
-        "note": "1 seed" if len(runs) == 1 else f"{len(runs)} runs, 1 seed each",
-        **more,
-    }
-
-
 def run_label(run: RunHistory) -> str:
-    """A run among others."""
+    """Name a run among others."""
     return f"{run.path.name} ({run.config.run.agent}, seed {run.config.run.seed})"
 
 
 def learning_chart(env: str, groups: Sequence[Group]) -> Chart:
-    """Evaluator scores over training, mean over seeds with their range, beside known scores."""
-    lines: list[Chart] = []
+    """Evaluator scores over training beside human, random and published scores."""
+    lines: list[Line] = []
     window = score_window([run for group in groups for run in group.runs])
+    has_scores = False
     for colour, group in enumerate(groups):
-        curves = [curve for run in group.runs if (curve := score_curve(run, window))]
+        curves = [curve for run in group.runs if len((curve := score_curve(run, window))[0])]
         if curves:
-            mean, low, high = mean_and_range(curves)
-            band = {"low": thinned(low), "high": thinned(high)} if len(curves) > 1 else {}
-            lines.append(series(f"{group.label}, {group.seeds}", mean, colour, **band))
-        actors = [points for run in group.runs if (points := run.column("episode/return"))]
+            has_scores = True
+            name = f"{group.label}, {group.seeds}"
+            lines.append(Line(name=name, curves=curves, colour=colour))
+        actors = [
+            as_curve(points) for run in group.runs if (points := run.column("episode/return"))
+        ]
         if actors:
-            label = f"{group.label}, actors (exploring)"
-            lines.append(series(label, mean_and_range(actors)[0], colour, is_faint=True))
-    runs = groups[0].runs
-    seeds = ", ".join(f"{group.label} {group.seeds}" for group in groups)
-    chart = {
-        "kind": "lines",
-        "title": f"Score on {env}",
-        "x": runs[0].x_label,
-        "y": "return per episode (points)",
-        "series": lines,
-        "note": f"mean of the last {window} evaluation episodes; {seeds}"
-        + ("; shaded: range over seeds" if any(len(g.runs) > 1 for g in groups) else ""),
-        "is_large": True,
-    }
+            name = f"{group.label}, actors (exploring)"
+            lines.append(Line(name=name, curves=actors, colour=colour, is_faint=True))
+    chart = line_chart(
+        f"Score on {env}",
+        groups[0].runs[0].x_label,
+        "return per episode (points)",
+        lines,
+        f"mean of the last {window} evaluation episodes; {seeds_note(groups)}",
+        is_large=True,
+    )
+    if not has_scores:
+        chart["note"] = "No evaluation episode has ended yet."
+        if lines:
+            chart["note"] += " The faint line is the actors' mean return."
+        else:
+            chart["empty"] = "No episode has ended yet."
+            frames = [run.latest.get("frames", 0) for group in groups for run in group.runs]
+            chart["x_range"] = [0, max([*frames, 1])]
     if env in suite_games("atari57"):
         scale = baseline(env, "agent57")
-        chart["references"] = references(env, lines)
+        chart["references"] = references(env, chart)
         chart["hns"] = {"human": scale.human, "random": scale.random}
     return chart
 
 
-def references(env: str, lines: list[Chart]) -> list[Chart]:
-    """Horizontal lines of what is known; those far above the data wait for a click."""
+def references(env: str, chart: Chart) -> list[Chart]:
+    """Horizontal lines at known scores; scores far above the data wait for a click."""
     scale = baseline(env, "agent57")
     known = {"human": scale.human, "random": scale.random}
-    values = [value for line in lines for _, value in line["points"]] + list(known.values())
+    drawn = [value for row in chart["data"][1:] for value in row if value is not None]
+    values = drawn + list(known.values())
     low, high = min(values), max(values)
     rows = [{"name": name, "value": value, "is_shown": True} for name, value in known.items()]
     for agent, label in AGENTS.items():
@@ -156,53 +251,74 @@ def score_window(runs: Sequence[RunHistory]) -> int:
     return int(np.clip(fewest // 4, 5, WINDOW_EPISODES))
 
 
-def score_curve(run: RunHistory, window: int) -> Points:
+def score_curve(run: RunHistory, window: int) -> Curve:
     """Mean return of the last `window` evaluation episodes over frames."""
     rows = [(r["frames"], r["return"]) for r in run.episodes if r["phase"] == "evaluate"]
     if not rows:
-        return []
+        return np.empty(0), np.empty(0)
     frames, returns = np.array(sorted(rows, key=lambda row: row[0]), dtype=np.float64).T
-    ends, means = windowed_mean(frames, returns, window)
-    return list(zip(ends.tolist(), means.tolist(), strict=True))
+    return windowed_mean(frames, returns, window)
 
 
-def mean_and_range(curves: list[Points]) -> tuple[Points, Points, Points]:
-    """Mean, minimum and maximum of curves, where all of them have begun."""
-    grid = np.unique(np.concatenate([[x for x, _ in curve] for curve in curves]))
-    grid = grid[grid >= max(curve[0][0] for curve in curves)]
-    values = np.stack([np.interp(grid, *np.array(curve, dtype=np.float64).T) for curve in curves])
-    rows = (values.mean(0), values.min(0), values.max(0))
-    mean, low, high = (list(zip(grid.tolist(), row.tolist(), strict=True)) for row in rows)
-    return mean, low, high
+def best_arm_charts(groups: Sequence[Group]) -> list[Chart]:
+    """The evaluator's best arm over training, its beta and its horizon (the paper's figure).
 
-
-def best_arm_charts(runs: Sequence[RunHistory]) -> list[Chart]:
-    """The evaluator's best arm over training, and what it means (the paper's best-arm figure)."""
-    arm_lines, beta_lines, horizon_lines = [], [], []
+    Seeds are drawn one by one, because arms have no mean.
+    """
+    arm_lines: list[Line] = []
+    beta_lines: list[Line] = []
+    horizon_lines: list[Line] = []
+    runs = [run for group in groups for run in group.runs]
     for colour, run in enumerate(runs):
         points = run.column("evaluator/best_arm")
         if not points:
             continue
+        frames, arms = as_curve(points)
         label = run_label(run) if len(runs) > 1 else "best arm"
-        notes = [
-            f"beta {run.arms[int(arm)][0]:.4g}, gamma {run.arms[int(arm)][1]:.6g}"
-            for arm in range(len(run.arms))
-        ]
-        arm_lines.append(series(label, points, colour, is_step=True, notes=notes))
-        label = run_label(run) if len(runs) > 1 else "beta"
-        beta_lines.append(series(label, run.column("evaluator/best_beta"), colour, is_step=True))
-        gamma = run.column("evaluator/best_gamma")
-        horizon = [(frames, 1 / (1 - value)) for frames, value in gamma]
-        label = run_label(run) if len(runs) > 1 else "1 / (1 - gamma)"
-        horizon_lines.append(series(label, horizon, colour, is_step=True))
+        beta, gamma = np.array(run.arms).T
+        chosen = arms.astype(int)
+        notes = [arm_note(arm) for arm in run.arms]
+        curves = ((frames, arms), (frames, beta[chosen]), (frames, 1 / (1 - gamma[chosen])))
+        for lines, curve, more in zip(
+            (arm_lines, beta_lines, horizon_lines), curves, (notes, None, None), strict=True
+        ):
+            lines.append(Line(name=label, curves=[curve], colour=colour, is_step=True, notes=more))
     if not arm_lines:
         return []
     num_arms = max(len(run.arms) for run in runs)
+    x_label, note = runs[0].x_label, "the evaluator's choice; one line a seed"
+    ladder = [0, max(1, num_arms - 1)]
     return [
-        _chart(runs, "Best arm", "arm j", arm_lines, y_range=[0, max(1, num_arms - 1)]),
-        _chart(runs, "Its weight of novelty", "beta", beta_lines),
-        _chart(runs, "How far it looks ahead", "agent steps", horizon_lines, is_log=True),
+        line_chart("Best arm", x_label, "arm j", arm_lines, note, y_range=ladder, is_whole=True),
+        line_chart("Weight of novelty, beta of the best arm", x_label, "beta", beta_lines, note),
+        line_chart(
+            "Horizon of the best arm, 1 / (1 - gamma)",
+            x_label,
+            "agent steps",
+            horizon_lines,
+            note,
+            is_log=True,
+        ),
     ]
+
+
+def arm_note(arm: tuple[float, float]) -> str:
+    """An arm's beta and gamma in words."""
+    beta, gamma = arm
+    return f"beta {beta:.4g}, gamma {gamma:.6g}"
+
+
+BANDITS, LEARNED = "all actors' bandits, over their windows", "of the windows learned from"
+ARM_METRICS = (
+    ("arm_return", "Mean return per arm", "points", BANDITS),
+    ("arm_intrinsic_return", "Mean intrinsic return per arm", "r^i", "all actors' episodes"),
+    ("batch_share", "Share of batches per arm", "share", LEARNED),
+    ("td/extrinsic", "Extrinsic TD error per arm", "mean |delta|", LEARNED),
+    ("td/intrinsic", "Intrinsic TD error per arm", "mean |delta|", LEARNED),
+    ("td/joint", "TD error per arm", "mean |delta|", LEARNED),
+    ("action_gap", "Lead of the best action per arm", "Q", LEARNED),
+    ("trace", "Trace coefficient per arm", "mean c", LEARNED),
+)
 
 
 def arm_maps(run: RunHistory) -> list[Chart]:
@@ -213,35 +329,42 @@ def arm_maps(run: RunHistory) -> list[Chart]:
     rows = [rows[i] for i in np.unique(np.linspace(0, len(rows) - 1, MAX_COLUMNS).astype(int))]
     arms = range(len(run.arms))
     plays = np.array([[row.get(f"arm_plays/{j}", 0.0) for row in rows] for j in arms])
-    shares = plays / np.maximum(plays.sum(0), 1)
-    bandits, replayed = "all actors' bandits, over their windows", "of what was learned from"
-    maps: dict[str, tuple[str, str, list[list[float | None]]]] = {
-        "Share of episodes per arm": ("share", bandits, shares.tolist())
+    shares = np.where(plays > 0, plays, np.nan) / np.maximum(plays.sum(0), 1)
+    maps = [("Share of episodes per arm", "share", BANDITS, shares)]
+    for name, title, unit, note in ARM_METRICS:
+        values = np.array(
+            [[row.get(f"{name}/{j}", np.nan) for row in rows] for j in arms], dtype=np.float64
+        )
+        if np.isfinite(values).any():
+            maps.append((title, unit, note, values))
+    frames = [row["frames"] for row in rows]
+    best = [row.get("evaluator/best_arm") for row in rows]
+    notes = [arm_note(arm) for arm in run.arms]
+    return [_map(run, frames, best, notes, *described) for described in maps]
+
+
+def _map(
+    run: RunHistory,
+    frames: list[float],
+    best: list[float | None],
+    notes: list[str],
+    title: str,
+    unit: str,
+    note: str,
+    values: Floats,
+) -> Chart:
+    chart: Chart = {
+        "kind": "map",
+        "title": title,
+        "x": run.x_label,
+        "y": "arm j",
+        "unit": unit,
+        "frames": frames,
+        "rows": [rounded(row) for row in values],
+        "best": best,
+        "notes": notes,
+        "note": f"{note}; line: the evaluator's best arm; 1 seed",
     }
-    for name, title, unit, note in (
-        ("arm_return", "Mean return per arm", "points", bandits),
-        ("arm_intrinsic_return", "Mean intrinsic return per arm", "r^i", "all actors' episodes"),
-        ("batch_share", "Share of batches per arm", "share", replayed),
-        ("td/extrinsic", "Extrinsic TD error per arm", "mean |delta|", replayed),
-        ("td/intrinsic", "Intrinsic TD error per arm", "mean |delta|", replayed),
-        ("td/joint", "TD error per arm", "mean |delta|", replayed),
-        ("action_gap", "Lead of the best action per arm", "Q", replayed),
-        ("trace", "Trace coefficient per arm", "mean c", replayed),
-    ):
-        values = [[row.get(f"{name}/{j}") for row in rows] for j in arms]
-        if any(value is not None for line in values for value in line):
-            maps[title] = (unit, note, values)
-    return [
-        {
-            "kind": "map",
-            "title": title,
-            "x": run.x_label,
-            "y": "arm j",
-            "unit": unit,
-            "frames": [row["frames"] for row in rows],
-            "rows": values,
-            "notes": [f"beta {beta:.4g}, gamma {gamma:.6g}" for beta, gamma in run.arms],
-            "note": f"{note}; {run_label(run)}",
-        }
-        for title, (unit, note, values) in maps.items()
-    ]
+    if not np.isfinite(values).any():
+        chart["empty"] = "No episode has ended yet."
+    return chart

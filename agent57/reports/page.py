@@ -1,6 +1,7 @@
-"""One HTML page about runs that needs nothing but a browser: no network, no other file.
+"""The page about runs: its payload, and the static report, one HTML file that fetches nothing.
 
-Sections are made in `sections.py`, their charts in `charts.py`; `data/report.*` is the page.
+Sections are made in `sections.py`, their charts in `charts.py`. The files in `assets` draw them, in
+the static report and on the live page of `agent57 watch`.
 """
 
 import dataclasses
@@ -17,6 +18,7 @@ from agent57.config import Config, ConfigError, RunConfig, require
 from agent57.reports.charts import Group
 from agent57.reports.sections import (
     MAX_DETAILED,
+    Section,
     arms,
     curiosity,
     films,
@@ -28,13 +30,21 @@ from agent57.reports.sections import (
 from agent57.reports.suite_section import suite_section
 from agent57.storage.folder import write_atomic
 from agent57.storage.history import RunHistory, find_runs
+from agent57.storage.tail import RunTail
+
+SCRIPTS = ("uplot.js", "charts.js", "page.js")
+STYLES = ("uplot.css", "page.css")
 
 
 def write_report(paths: list[Path], out: Path | None) -> Path:
     """Write the page about the runs in and below the paths; where it is."""
     require(bool(paths), "name at least one run folder")
-    runs = [RunHistory.read(path) for path in find_runs(paths)]
-    suite = _suite_results(paths)
+    runs = []
+    for path in find_runs(paths):
+        tail = RunTail(path)
+        tail.poll()
+        runs.append(tail.history())
+    suite = suite_results(paths)
     file = out or (paths[0] / "report.html" if len(paths) == 1 else Path("report.html"))
     page = render(runs, suite)
     try:
@@ -45,35 +55,56 @@ def write_report(paths: list[Path], out: Path | None) -> Path:
     return file
 
 
-def _suite_results(paths: Sequence[Path]) -> dict[str, Any] | None:
+def suite_results(paths: Sequence[Path]) -> dict[str, Any] | None:
+    """Return the results of the first suite folder among the paths."""
     files = [path / "results.json" for path in paths if (path / "results.json").is_file()]
     return json.loads(files[0].read_text("utf-8")) if files else None
 
 
-def render(runs: Sequence[RunHistory], suite: dict[str, Any] | None = None) -> str:
-    """The page."""
+def page_title(runs: Sequence[RunHistory]) -> str:
+    """Agents and tasks of the runs."""
     envs = list(dict.fromkeys(run.env for run in runs))
     agents = list(dict.fromkeys(run.config.run.agent for run in runs))
-    title = f"{', '.join(agents)} on {_some(envs)}"
+    return f"{', '.join(agents)} on {_some(envs)}" if runs else "no runs yet"
+
+
+def page_sections(runs: Sequence[RunHistory], suite: dict[str, Any] | None = None) -> list[Section]:
+    """Everything the page shows about the runs."""
+    envs = list(dict.fromkeys(run.env for run in runs))
+    members = groups(runs)
     sections = [overview(runs)] if suite is None else [suite_section(suite)]
-    sections += [learning(env, groups(runs, env)) for env in envs]
-    if len(runs) <= MAX_DETAILED:
-        sections += [arms(runs), curiosity(runs), training(runs), films(runs), settings(runs)]
+    sections += [learning(env, [g for g in members if g.runs[0].env == env]) for env in envs]
+    if len(members) <= MAX_DETAILED:
+        sections += [arms(members), curiosity(members), training(members), settings(members)]
     else:
-        text = f"Arms, curiosity, losses and settings are shown for up to {MAX_DETAILED} runs."
-        sections.append({"title": "Details", "text": f"{text} Make a report of fewer."})
-    sections = [section for section in sections if len(section) > 1]
-    payload = json.dumps({"title": title, "sections": sections}, allow_nan=False)
+        text = f"Arms, novelty, losses and settings are shown for up to {MAX_DETAILED} groups."
+        sections.append({"title": "Details", "text": f"{text} Choose fewer runs."})
+    return [section for section in sections if len(section) > 1]
+
+
+def render(runs: Sequence[RunHistory], suite: dict[str, Any] | None = None) -> str:
+    """Return the static page."""
+    sections = page_sections(runs, suite)
+    film = films(runs)
+    if len(film) > 1:
+        sections.insert(-1, film)
+    return fill_page(page_title(runs), {"title": page_title(runs), "sections": sections}, SCRIPTS)
+
+
+def fill_page(title: str, payload: dict[str, Any], scripts: Sequence[str]) -> str:
+    """Fill the page's frame. Nothing in the payload can end the script it stands in."""
+    content = json.dumps(payload, allow_nan=False, separators=(",", ":"))
     parts = {
         "TITLE": html.escape(title),
-        "STYLE": _asset("report.css"),
-        "PAYLOAD": payload.replace("<", "\\u003c"),
-        "SCRIPT": _asset("report.js"),
+        "STYLE": "\n".join(asset(name) for name in STYLES),
+        "PAYLOAD": content.replace("<", "\\u003c"),
+        "SCRIPT": "\n".join(asset(name) for name in scripts),
     }
-    return re.sub(r"{{(\w+)}}", lambda match: parts[match[1]], _asset("report.html"))
+    return re.sub(r"{{(\w+)}}", lambda match: parts[match[1]], asset("page.html"))
 
 
-def _asset(name: str) -> str:
+def asset(name: str) -> str:
+    """Return the text of a file in `assets`."""
     return resources.files("agent57.reports").joinpath("assets", name).read_text("utf-8")
 
 
@@ -81,21 +112,22 @@ def _some(names: list[str]) -> str:
     return ", ".join(names) if len(names) <= 3 else f"{len(names)} tasks"
 
 
-def groups(runs: Sequence[RunHistory], env: str) -> list[Group]:
-    """Runs on a task, together where they differ in nothing but the seed and how long they ran."""
+def groups(runs: Sequence[RunHistory]) -> list[Group]:
+    """Put runs together that differ in nothing but the seed and how long they ran."""
     found: dict[Config, list[RunHistory]] = defaultdict(list)
     for run in runs:
-        if run.env == env:
-            ours = run.config.run
-            plain = dataclasses.replace(RunConfig(), agent=ours.agent, scale=ours.scale)
-            found[dataclasses.replace(run.config, run=plain)].append(run)
-    names = [config.run.agent for config in found]
+        ours = run.config.run
+        plain = dataclasses.replace(RunConfig(), agent=ours.agent, scale=ours.scale)
+        found[dataclasses.replace(run.config, run=plain)].append(run)
+    has_one_env = len({config.env.name for config in found}) == 1
+    names = [
+        config.run.agent if has_one_env else f"{config.run.agent} on {config.env.name}"
+        for config in found
+    ]
     return [
         Group(
-            label=config.run.agent
-            if names.count(config.run.agent) == 1
-            else f"{config.run.agent} {members[0].path.name}",
+            label=name if names.count(name) == 1 else f"{name} {members[0].path.name}",
             runs=members,
         )
-        for config, members in found.items()
+        for name, members in zip(names, found.values(), strict=True)
     ]

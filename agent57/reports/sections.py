@@ -1,4 +1,4 @@
-"""The sections of a report: what each says about the runs, as plain containers."""
+"""The sections of a page about runs, as plain containers: cards, marks, charts, tables, videos."""
 
 import base64
 from collections.abc import Sequence
@@ -7,13 +7,20 @@ from typing import Any
 from agent57.config import ConfigError
 from agent57.presets import difference, flatten, make_config
 from agent57.reports.charts import (
+    Chart,
     Group,
+    Line,
     arm_maps,
+    arm_note,
+    as_curve,
     best_arm_charts,
     learning_chart,
+    line_chart,
     metric_charts,
     run_label,
+    seeds_note,
 )
+from agent57.reports.health import marks
 from agent57.scores.aggregate import paper_score
 from agent57.scores.published import AGENTS, baseline, human_normalised, published, suite_games
 from agent57.storage.history import RunHistory
@@ -21,14 +28,14 @@ from agent57.terminal.live import duration
 
 Section = dict[str, Any]
 
-MAX_DETAILED = 6  # more runs than this are compared by their scores alone
+MAX_DETAILED = 6  # more groups of runs than this are compared by their scores alone
 MAX_VIDEO_BYTES = 40_000_000  # of all videos of a page
 VIDEOS = {".mp4": "video/mp4", ".gif": "image/gif"}
 TRAINED = ("extrinsic", "intrinsic", "joint", "inverse_dynamics", "rnd")
 
 
 def overview(runs: Sequence[RunHistory]) -> Section:
-    """A card per run."""
+    """A card per run, with its marks of health."""
     cards = []
     for run in runs[:MAX_DETAILED]:
         latest = run.latest
@@ -37,23 +44,20 @@ def overview(runs: Sequence[RunHistory]) -> Section:
             run.x_label: f"{latest.get('frames', 0):,} of {run.config.run.frames:,}",
             "updates": f"{latest.get('updates', 0):,}",
             "trained for": duration(latest.get("seconds", 0.0)),
+            "frames per second": _number(latest.get("frames_per_second")),
             "evaluator, last 5 episodes": _number(latest.get("evaluator/return")),
-            "best arm": "-" if arm is None else _arm(run, int(arm)),
+            "best arm": "-" if arm is None else f"{int(arm)} ({arm_note(run.arms[int(arm)])})",
             "scale": run.config.run.scale,
         }
         if run.env in suite_games("atari57") and "evaluator/return" in latest:
             hns = human_normalised(latest["evaluator/return"], run.env, "agent57")
             facts["human-normalised"] = f"{100 * hns:.1f} %"
-        cards.append({"title": f"{run.env}: {run_label(run)}", "facts": facts})
+        title = f"{run.env}: {run_label(run)}"
+        cards.append({"title": title, "facts": facts, "marks": marks(run)})
     section: Section = {"title": "Overview", "cards": cards}
     if len(runs) > MAX_DETAILED:
         section["text"] = f"The first {MAX_DETAILED} of {len(runs)} runs."
     return section
-
-
-def _arm(run: RunHistory, arm: int) -> str:
-    beta, gamma = run.arms[arm]
-    return f"{arm} (beta {beta:.4g}, gamma {gamma:.6g})"
 
 
 def _number(value: float | None) -> str:
@@ -96,49 +100,81 @@ def learning(env: str, members: Sequence[Group]) -> Section:
     }
 
 
-def arms(runs: Sequence[RunHistory]) -> Section:
+def arms(groups: Sequence[Group]) -> Section:
     """Which arms were best and which were played, for runs that have several."""
-    runs = [run for run in runs if len(run.arms) > 1]
-    if not runs:
+    groups = [group for group in groups if len(group.runs[0].arms) > 1]
+    if not groups:
         return {"title": "Arms"}
-    charts = best_arm_charts(runs) + [chart for run in runs for chart in arm_maps(run)]
-    return {
+    runs = [run for group in groups for run in group.runs]
+    parts = [{"title": run_label(run), "charts": arm_maps(run)} for run in runs[:MAX_DETAILED]]
+    section: Section = {
         "title": "Arms: which policy of the family plays",
         "text": "Arm 0 only seeks reward and looks furthest; the last arm seeks novelty most.",
-        "charts": charts,
+        "charts": best_arm_charts(groups),
     }
+    if len(runs) == 1:
+        section["charts"] = parts[0]["charts"][:2] + section["charts"] + parts[0]["charts"][2:]
+    else:
+        section["parts"] = [part for part in parts if part["charts"]]
+    return section
 
 
-def curiosity(runs: Sequence[RunHistory]) -> Section:
+def value_charts(groups: Sequence[Group]) -> list[Chart]:
+    """How extrinsic and intrinsic values pull: Q^e beside beta x Q^i."""
+    charts = []
+    for group in groups:
+        lines = []
+        extrinsic = [as_curve(p) for run in group.runs if (p := run.column("value/extrinsic"))]
+        intrinsic = [as_curve(p) for run in group.runs if (p := run.column("value/intrinsic"))]
+        if not extrinsic or not intrinsic:
+            continue
+        betas = [beta for beta, _ in group.runs[0].arms]
+        lines.append(Line(name="Q^e", curves=extrinsic, colour=0))
+        for colour, arm in enumerate(sorted({len(betas) // 2, len(betas) - 1}), 1):
+            curves = [(frames, betas[arm] * values) for frames, values in intrinsic]
+            name = f"beta x Q^i of arm {arm} (beta {betas[arm]:.3g})"
+            lines.append(Line(name=name, curves=curves, colour=colour))
+        title = "Pull of the values" + (f": {group.label}" if len(groups) > 1 else "")
+        note = f"values transformed by h, mean over batches; {seeds_note([group])}"
+        charts.append(line_chart(title, group.runs[0].x_label, "value", lines, note))
+    return charts
+
+
+def curiosity(groups: Sequence[Group]) -> Section:
     """Extrinsic beside intrinsic: rewards and values, and where the intrinsic reward comes from."""
     shown = {
+        "curiosity/novelty": ("Episodic novelty", "novelty within the episode"),
+        "curiosity/modulation": ("Life-long novelty", "RND factor, 1 to 5"),
         "reward/extrinsic": ("Extrinsic reward", "points per agent step"),
         "reward/intrinsic": ("Intrinsic reward", "r^i per agent step"),
         "value/extrinsic": ("Extrinsic value", "Q^e, transformed by h"),
         "value/intrinsic": ("Intrinsic value", "Q^i, transformed by h"),
         "value/joint": ("Value", "Q, transformed by h"),
-        "curiosity/novelty": ("Episodic novelty", "novelty within the episode"),
-        "curiosity/modulation": ("Life-long modulation", "RND factor, 1 to 5"),
     }
-    charts = [
+    charts = value_charts(groups)
+    charts += [
         chart
         for name, (title, unit) in shown.items()
-        for chart in metric_charts(runs, title, unit, {name: title.lower()})
+        for chart in metric_charts(groups, title, unit, {name: title.lower()})
     ]
     limits = {
         "curiosity/familiar": "least novelty",
         "curiosity/modulation_at_1": "modulation 1",
         "curiosity/modulation_at_max": "largest modulation",
     }
-    charts += metric_charts(runs, "Novelty at its limits", "share of steps", limits, y_range=[0, 1])
+    share = "share of steps"
+    charts += metric_charts(groups, "Novelty at its limits", share, limits, y_range=[0, 1])
     return {"title": "Reward and novelty", "charts": charts}
 
 
-def training(runs: Sequence[RunHistory]) -> Section:
+def training(groups: Sequence[Group]) -> Section:
     """Losses, gradients, priorities, throughput."""
 
     def named(prefix: str) -> dict[str, str]:
         return {f"{prefix}/{name}": name.replace("_", " ") for name in TRAINED}
+
+    def draw(title: str, y_label: str, names: dict[str, str], **more: object) -> list[Chart]:
+        return metric_charts(groups, title, y_label, names, **more)
 
     priorities = {
         "priority/mean": "new, mean",
@@ -149,25 +185,20 @@ def training(runs: Sequence[RunHistory]) -> Section:
     windows = {"replay/windows": "held", "replay/effective_windows": "effective"}
     memory = {"memory/resident_bytes": "whole process, in RAM", "replay/bytes": "replay"}
     transitions = {"replay/transitions": "kept", "replay/age": "age of a drawn window"}
+    fraction = "fraction of updates"
     return {
         "title": "Training",
         "charts": [
-            *metric_charts(runs, "Losses", "loss", named("loss"), is_log=True),
-            *metric_charts(runs, "Gradient norms", "norm", named("gradient_norm"), is_log=True),
-            *metric_charts(
-                runs, "Clipped gradients", "fraction of updates", named("clipped"), y_range=[0, 1]
-            ),
-            *metric_charts(runs, "Priorities", "priority", priorities, is_log=True),
-            *metric_charts(runs, "TD error", "mean |delta|", {"td/mean_abs": "TD error"}),
-            *metric_charts(
-                runs, "Online less target values", "mean |difference|", named("target_difference")
-            ),
-            *metric_charts(
-                runs, "Throughput", "frames per second", {"frames_per_second": "frames/s"}
-            ),
-            *metric_charts(runs, "Replay", "transitions", transitions),
-            *metric_charts(runs, "Windows", "windows", windows, is_log=True),
-            *metric_charts(runs, "Memory", "bytes", memory),
+            *draw("Losses", "loss", named("loss"), is_log=True),
+            *draw("Gradient norms", "norm", named("gradient_norm"), is_log=True),
+            *draw("Clipped gradients", fraction, named("clipped"), y_range=[0, 1]),
+            *draw("Priorities", "priority", priorities, is_log=True),
+            *draw("TD error", "mean |delta|", {"td/mean_abs": "TD error"}),
+            *draw("Online less target values", "mean |difference|", named("target_difference")),
+            *draw("Throughput", "frames per second", {"frames_per_second": "frames/s"}),
+            *draw("Replay", "transitions", transitions),
+            *draw("Windows", "windows", windows, is_log=True),
+            *draw("Memory", "bytes", memory),
         ],
     }
 
@@ -189,10 +220,11 @@ def films(runs: Sequence[RunHistory]) -> Section:
     return {"title": "Episodes", "videos": found} if found else {"title": "Episodes"}
 
 
-def settings(runs: Sequence[RunHistory]) -> Section:
-    """The configuration and its difference to the preset it started from."""
+def settings(groups: Sequence[Group]) -> Section:
+    """The configuration of each group, and its difference to the preset it started from."""
     tables: list[Section] = []
-    for run in runs:
+    for group in groups:
+        run = group.runs[0]
         preset = f"{run.config.run.agent} at {run.config.run.scale} scale"
         try:
             standard = make_config(run.config.run.agent, run.config.run.scale)
@@ -203,9 +235,8 @@ def settings(runs: Sequence[RunHistory]) -> Section:
         head = ["differs from the preset", run.path.name, preset]
         tables.append({"title": run_label(run), "head": head, "rows": rows})
         everything = [[name, _text(value)] for name, value in flatten(run.config).items()]
-        tables.append(
-            {"title": "All settings", "head": ["", ""], "rows": everything, "is_folded": True}
-        )
+        title = f"All settings of {run_label(run)}"
+        tables.append({"title": title, "head": ["", ""], "rows": everything, "is_folded": True})
     return {"title": "Settings", "tables": tables}
 
 

@@ -77,25 +77,23 @@ def _coverage(agents: dict[str, Any]) -> str:
 
 
 def _profile(aggregates: dict[str, Any], title: str) -> Section:
-    thresholds = [100 * value for value in aggregates["thresholds"]]
-    lines = []
-    for i, (agent, values) in enumerate(aggregates["agents"].items()):
+    data: list[list[float]] = [[100 * value for value in aggregates["thresholds"]]]
+    series: list[Section] = []
+    for colour, (agent, values) in enumerate(aggregates["agents"].items()):
         rows = values["profile"]
-        line: Section = {
-            "name": agent,
-            "colour": i,
-            "points": [[x, row["point"]] for x, row in zip(thresholds, rows, strict=True)],
-        }
-        if rows[0]["low"] is not None:
-            for end in ("low", "high"):
-                line[end] = [[x, row[end]] for x, row in zip(thresholds, rows, strict=True)]
-        lines.append(line)
+        has_band = rows[0]["low"] is not None
+        data += [
+            [row[end] for row in rows] for end in ("point", "low", "high")[: 3 if has_band else 1]
+        ]
+        series.append({"name": agent, "colour": colour, "has_band": has_band})
     return {
         "kind": "lines",
         "title": f"Performance profile, {title}",
         "x": "human-normalised score, %",
         "y": "fraction of runs above",
-        "series": lines,
+        "series": series,
+        "data": data,
+        "x_range": [data[0][0], data[0][-1]],
         "y_range": [0, 1],
         "note": _coverage(aggregates["agents"]),
     }

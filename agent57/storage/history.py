@@ -13,6 +13,7 @@ from agent57.scores.published import suite_games
 from agent57.storage.folder import CONFIG_FILE, read_config
 
 METRICS_FILE = "metrics.jsonl"
+EPISODES_FILE = "episodes.jsonl"
 
 Points = list[tuple[float, float]]  # (frames, value)
 
@@ -48,7 +49,7 @@ class RunHistory:
             path=path,
             config=read_config(path),
             metrics=read_lines(path / METRICS_FILE),
-            episodes=read_lines(path / "episodes.jsonl"),
+            episodes=read_lines(path / EPISODES_FILE),
         )
 
     @property

@@ -1,0 +1,138 @@
+"use strict";
+// The live page: fetches its content, follows the server's events, and shows lanes as they play.
+(() => {
+  const { make, short, whole } = Charts;
+  const runsBox = document.getElementById("runs"), lanesBox = document.getElementById("lanes");
+  const status = make("span", { class: "status", role: "status" }, "connecting");
+  let source = null, isFetching = false, isStale = false, zoomTimer = 0;
+  const chosen = () => Page.view.extra.get("runs") || "";
+  const query = (zoom) => new URLSearchParams({ ...(chosen() ? { runs: chosen() } : {}), ...(zoom ? { zoom: zoom.map(Math.round).join("-") } : {}) });
+
+  // Content: the newest is fetched once more if it changed while it was on its way ------------------------
+  const refresh = async () => {
+    if (isFetching) { isStale = true; return; }
+    isFetching = true;
+    try {
+      const answer = await fetch(`page?${query(Page.view.zoom)}`);
+      if (!answer.ok) throw new Error(await answer.text());
+      const payload = await answer.json();
+      document.title = document.getElementById("title").textContent = payload.title;
+      showRuns(payload);
+      Page.show(payload);
+    } catch (error) {
+      say("lost", `no answer: ${error.message}`);
+    }
+    isFetching = false;
+    if (isStale) { isStale = false; refresh(); }
+  };
+  const say = (kind, text) => { status.className = `status ${kind}`; status.textContent = text; };
+
+  const connect = () => {
+    source?.close();
+    source = new EventSource(`events?${query(null)}`);
+    source.onopen = () => { say("live", "live"); refresh(); };
+    source.onerror = () => {
+      say("lost", "reconnecting");
+      if (source.readyState === EventSource.CLOSED) setTimeout(connect, 2000);
+    };
+    source.addEventListener("changed", refresh);
+    source.addEventListener("lane", (message) => showLane(JSON.parse(message.data)));
+  };
+
+  // Runs: one line each; a click shows one alone or adds it ------------------------------------------------
+  const showRuns = (payload) => {
+    const all = payload.runs, shown = new Set(payload.shown);
+    const pick = (keys) => {
+      Page.view.extra.set("runs", keys.length === all.length ? "" : keys.join(","));
+      Page.changed("runs");
+      lanesBox.replaceChildren();
+      lanesBox.hidden = true;
+      connect();
+    };
+    const rows = all.map((run) => {
+      const box = make("input", { type: "checkbox", "aria-label": `show ${run.key}` });
+      box.checked = shown.has(run.key);
+      box.onchange = () => {
+        const keys = all.map((r) => r.key).filter((key) => (key === run.key ? box.checked : shown.has(key)));
+        pick(keys.length ? keys : [run.key]);
+      };
+      const name = make("button", { type: "button", class: "plain", title: "show this run alone" }, run.key);
+      name.onclick = () => pick([run.key]);
+      const share = Math.min(1, run.frames / run.total);
+      const bar = make("span", { class: "progress" }, make("i"));
+      bar.firstChild.style.width = `${100 * share}%`;
+      const left = run.state === "training" && run.rate > 0 ? `, ${time((run.total - run.frames) / run.rate)} left` : "";
+      const text = `${run.agent} on ${run.env}, seed ${run.seed}`;
+      const facts = `${whole(run.frames)} of ${short(run.total)} frames${run.state === "training" ? `, ${short(run.rate)}/s` : ""}${left}`;
+      return make("div", { class: "run" }, ...(all.length > 1 ? [box] : []), make("span", { class: `state ${run.state}` }, run.state), name, make("span", { class: "what" }, text), bar, make("span", { class: "facts" }, facts));
+    });
+    const everything = make("button", { type: "button" }, "show all runs");
+    everything.onclick = () => pick(all.map((run) => run.key));
+    const list = all.length > 6 ? make("details", {}, make("summary", {}, `${all.length} runs, ${shown.size} shown`), everything, ...rows) : make("div", {}, ...rows);
+    if (runsBox.querySelector("details[open]") && list.tagName === "DETAILS") list.open = true;
+    runsBox.replaceChildren(status, list);
+  };
+  const time = (seconds) => {
+    const minutes = Math.round(seconds / 60);
+    return minutes >= 2880 ? `${Math.round(minutes / 1440)} days` : minutes >= 60 ? `${Math.floor(minutes / 60)} h ${minutes % 60} min` : `${minutes} min`;
+  };
+
+  // Lanes -------------------------------------------------------------------------------------------------
+  const lanes = new Map();
+  const novelty = (values) => { // a small curve of the last values
+    const points = values.map((v, i) => `${(100 * i) / Math.max(1, values.length - 1)},${24 - 22 * (v / Math.max(...values, 1e-9))}`);
+    const SVG = "http://www.w3.org/2000/svg";
+    const svg = document.createElementNS(SVG, "svg"), line = document.createElementNS(SVG, "polyline");
+    svg.setAttribute("viewBox", "0 0 100 25");
+    svg.setAttribute("preserveAspectRatio", "none");
+    line.setAttribute("points", points.join(" "));
+    svg.append(line);
+    return svg;
+  };
+  const actionBars = (lane) => { // each network from its worst action to its best
+    const table = make("div", { class: "actions" });
+    const weight = lane.values.length > 1 ? [1, lane.beta] : [1];
+    const best = lane.values[0].map((_, a) => lane.values.reduce((sum, row, v) => sum + weight[v] * row[a], 0));
+    lane.values[0].forEach((_, action) => {
+      const name = lane.action_names[action] ?? String(action);
+      const row = make("div", { class: action === lane.action ? "action chosen" : "action", title: `${name}: ${lane.values.map((r, v) => `${lane.networks[v]} ${short(r[action])}`).join(", ")}` }, make("span", {}, name));
+      const bars = make("span", { class: "bars" });
+      lane.values.forEach((values, v) => {
+        const low = Math.min(...values), span = Math.max(...values) - low || 1, bar = make("i", { class: `net${v}` });
+        bar.style.width = `${(100 * (values[action] - low)) / span}%`;
+        bars.append(bar);
+      });
+      row.append(bars);
+      if (best[action] === Math.max(...best)) row.classList.add("greedy");
+      table.append(row);
+    });
+    return table;
+  };
+  const showLane = (lane) => {
+    lanesBox.hidden = false;
+    if (!lanes.has(lane.name) || !lanes.get(lane.name).box.isConnected) {
+      const box = make("figure", { class: "card lane" });
+      lanes.set(lane.name, { box, novelty: [], episode: -1, image: make("img", { alt: `the game in ${lane.name}` }) });
+      if (!lanesBox.children.length) lanesBox.append(make("h2", {}, "Playing now"), make("div", { class: "lanes" }));
+      lanesBox.lastChild.append(box);
+    }
+    const seen = lanes.get(lane.name);
+    if (seen.episode !== lane.episode) { seen.episode = lane.episode; seen.novelty = []; }
+    if (lane.novelty !== null) seen.novelty = [...seen.novelty, lane.novelty].slice(-80);
+    if (lane.picture.source) seen.image.src = lane.picture.source;
+    const title = lane.source === "evaluator" ? `evaluator (${lane.phase})` : `lane ${lane.lane}, epsilon ${short(lane.epsilon)}`;
+    const facts = make("div", { class: "score" }, make("b", {}, short(lane.score)), make("span", {}, `step ${whole(lane.steps)}`));
+    const arm = make("div", { class: "note" }, `arm ${lane.arm}: beta ${short(lane.beta)}, gamma ${lane.gamma}`);
+    const networks = make("div", { class: "nets" }, ...lane.networks.map((name, v) => make("span", { class: `net${v}` }, `Q ${name}${v === 1 ? ` x ${short(lane.beta)}` : ""}`)));
+    const parts = [make("h3", {}, title), make("div", { class: "screen" }, seen.image, make("span", { class: "note" }, lane.picture.note || "")), facts, arm, networks, actionBars(lane)];
+    if (lane.novelty !== null) parts.push(make("div", { class: "novelty" }, make("span", {}, `novelty: episodic ${short(lane.novelty)}, life-long x ${short(lane.modulation)}`), novelty(seen.novelty)));
+    seen.box.replaceChildren(...parts);
+  };
+
+  Page.listen((kind) => {
+    if (kind === "zoom") { clearTimeout(zoomTimer); zoomTimer = setTimeout(refresh, 150); }
+    if (kind === "address") connect();
+  });
+  runsBox.append(status);
+  connect();
+})();

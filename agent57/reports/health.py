@@ -1,0 +1,248 @@
+"""Marks of health: rows of docs/DIAGNOSE.md that can be judged from the latest metrics.
+
+A mark names the symptom as that page does, the numbers behind it, and the advice. Nothing here
+changes a run.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import numpy as np
+
+from agent57.storage.history import RunHistory
+
+Mark = dict[str, Any]
+
+RECENT_LINES = 20  # of metrics, averaged before they are judged
+MIN_UPDATES = 100  # before them, gradients and priorities say little
+
+
+@dataclass(frozen=True)
+class Recent:
+    """The mean of each metric over the latest lines, and the run they belong to."""
+
+    run: RunHistory
+    values: dict[str, float]
+
+    def __getitem__(self, name: str) -> float:
+        """Return a metric; nan, which no comparison accepts, where it was not written."""
+        return self.values.get(name, float("nan"))
+
+    def per_arm(self, name: str) -> np.ndarray:
+        """Return a metric of every arm, nan where it was not written."""
+        return np.array([self[f"{name}/{arm}"] for arm in range(len(self.run.arms))])
+
+    @property
+    def progress(self) -> float:
+        """The share of the run's frames that was played."""
+        return float(self.run.latest.get("frames", 0)) / self.run.config.run.frames
+
+
+def recent(run: RunHistory) -> Recent:
+    """Average the latest lines of metrics."""
+    rows = run.metrics[-RECENT_LINES:]
+    names = {name for row in rows for name in row}
+    values = {name: float(np.mean([row[name] for row in rows if name in row])) for name in names}
+    return Recent(run=run, values=values)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Rule:
+    """A symptom of docs/DIAGNOSE.md, when it shows, and what to do about it."""
+
+    symptom: str
+    shows: Callable[[Recent], bool]
+    evidence: Callable[[Recent], str]
+    advice: str
+    level: Literal["hint", "warning"] = "warning"
+
+
+def _learning(now: Recent) -> bool:
+    return now["updates"] >= MIN_UPDATES
+
+
+def _clipped(now: Recent) -> dict[str, float]:
+    return {n: v for n, v in now.values.items() if n.startswith("clipped/")}
+
+
+def _neglect(now: Recent) -> float:
+    """How many times arm 0's share of plays exceeds its share of batches."""
+    plays = np.nansum(now.per_arm("arm_plays"))
+    return float(now["arm_plays/0"] / plays / max(now["batch_share/0"], 1e-6)) if plays else 0.0
+
+
+def _lead(now: Recent) -> float:
+    return now["action_gap/0"] / max(now["td/extrinsic/0"], 1e-12)
+
+
+def _spread(now: Recent) -> float:
+    errors = now.per_arm("td/extrinsic")
+    errors = errors[np.isfinite(errors) & (errors > 0)]
+    return float(errors.max() / errors.min()) if len(errors) > 1 else 1.0
+
+
+def _mean_error(now: Recent) -> float:
+    errors = now.per_arm("td/extrinsic")
+    return float(errors[np.isfinite(errors)].mean()) if np.isfinite(errors).any() else float("nan")
+
+
+RULES: Sequence[Rule] = (
+    Rule(
+        symptom="no arm ever earns anything",
+        shows=lambda now: (
+            now.progress > 0.1
+            and bool(now.run.episodes)
+            and not any(row.get("reward/extrinsic") for row in now.run.metrics)
+        ),
+        evidence=lambda now: f"reward/extrinsic is 0 after {now.progress:.0%} of the run",
+        advice="The reward is not found. Look at the novelty of the states next.",
+    ),
+    Rule(
+        symptom="exploratory arms stand still",
+        shows=lambda now: now["curiosity/familiar"] > 0.95,
+        evidence=lambda now: f"curiosity/familiar is {now['curiosity/familiar']:.2f}, near 1",
+        advice="Every state counts as known. Look at curiosity/distance_sq and "
+        "inverse_dynamics/accuracy, or lower curiosity.cluster_distance.",
+    ),
+    Rule(
+        symptom="going in circles pays",
+        shows=lambda now: now["curiosity/memory_fill"] > 0.999,
+        evidence=lambda _: "curiosity/memory_fill is 1: the episodic memory is full",
+        advice="The oldest memories are lost and look new again. Raise curiosity.memory_size.",
+    ),
+    Rule(
+        symptom="life-long novelty is off",
+        shows=lambda now: now["curiosity/modulation_at_1"] > 0.999,
+        evidence=lambda _: "curiosity/modulation_at_1 is 1 on every step",
+        advice="No fault by itself: the intrinsic reward is then the episodic novelty alone. If "
+        "new places are still found, set curiosity.error_horizon or lower "
+        "learner.novelty_learning_rate.",
+        level="hint",
+    ),
+    Rule(
+        symptom="some arms are not learned from",
+        shows=lambda now: _learning(now) and _neglect(now) > 3,
+        evidence=lambda now: (
+            f"arm 0 is played {_neglect(now):.1f} times as often as it is in "
+            "batches (healthy: below 3)"
+        ),
+        advice="Arms with a large beta crowd the others out of the replay: set learner.td_scale to "
+        "priority, or lower replay.priority_exponent.",
+        level="hint",
+    ),
+    Rule(
+        symptom="values are learned, behaviour is not",
+        shows=lambda now: _learning(now) and _lead(now) < 1,
+        evidence=lambda now: (
+            f"the best action of arm 0 leads by {_lead(now):.2f} of the error of "
+            "its value (healthy: above 1)"
+        ),
+        advice="Greedy actions are noise until the lead exceeds the error: more updates "
+        "(replay.samples_per_insert), a smaller gamma, or a larger batch.",
+    ),
+    Rule(
+        symptom="one arm's errors dwarf the others'",
+        shows=lambda now: _learning(now) and _spread(now) > 10,
+        evidence=lambda now: (
+            f"the largest td/extrinsic is {_spread(now):.0f} times the smallest "
+            "(healthy: the same order)"
+        ),
+        advice="Set learner.td_scale; for a joint network, use separate ones.",
+    ),
+    Rule(
+        symptom="gradients are cut all the time",
+        shows=lambda now: _learning(now) and max(_clipped(now).values(), default=0) > 1 / 3,
+        evidence=lambda now: (
+            ", ".join(
+                f"{name} is {value:.2f}" for name, value in _clipped(now).items() if value > 1 / 3
+            )
+            + " (healthy: below 0.33)"
+        ),
+        advice="The size of an error no longer matters. Raise learner.clip_norm, or set "
+        "learner.reduction to mean with a higher learning rate.",
+        level="hint",
+    ),
+    Rule(
+        symptom="values are too good",
+        shows=lambda now: (
+            _learning(now) and now["reward/extrinsic"] < 0 and now["value/extrinsic"] > 0
+        ),
+        evidence=lambda now: (
+            f"value/extrinsic is {now['value/extrinsic']:.3g} while "
+            f"reward/extrinsic is {now['reward/extrinsic']:.3g}"
+        ),
+        advice="The best of several noisy values is too good. Lengthen learner.target_period, use "
+        "fewer actions, or --network.initial-weights scaled.",
+    ),
+    Rule(
+        symptom="learning is slow though errors are large",
+        shows=lambda now: (
+            now.progress > 0.5 and now["target_difference/extrinsic"] > _mean_error(now)
+        ),
+        evidence=lambda now: (
+            f"target_difference/extrinsic is {now['target_difference/extrinsic']:.3g}, above the "
+            f"TD error of {_mean_error(now):.3g}"
+        ),
+        advice="Most of the error is the age of the target network: shorten learner.target_period.",
+    ),
+    Rule(
+        symptom="learning from few windows",
+        shows=lambda now: (
+            _learning(now) and now["replay/effective_windows"] < 0.1 * now["replay/windows"]
+        ),
+        evidence=lambda now: (
+            f"replay/effective_windows is {now['replay/effective_windows']:,.0f} "
+            f"of {now['replay/windows']:,.0f}"
+        ),
+        advice="The same windows come again and again. Lower replay.priority_exponent.",
+    ),
+    Rule(
+        symptom="priorities are out of date",
+        shows=lambda now: _learning(now) and now["priority/drawn"] > 1.5 * now["priority/mean"],
+        evidence=lambda now: (
+            f"priority/drawn is {now['priority/drawn']:.3g}, "
+            f"priority/mean {now['priority/mean']:.3g}"
+        ),
+        advice="Windows turn out harmless when they are learned from. Raise "
+        "replay.samples_per_insert.",
+        level="hint",
+    ),
+    Rule(
+        symptom="learning from the past",
+        shows=lambda now: _learning(now) and now["replay/age"] > 0.7 * now["replay/transitions"],
+        evidence=lambda now: (
+            f"replay/age is {now['replay/age'] / now['replay/transitions']:.2f} "
+            "of replay/transitions (healthy: 0.3 to 0.6)"
+        ),
+        advice="Old windows keep high priorities. Lower replay.capacity.",
+        level="hint",
+    ),
+    Rule(
+        symptom="actors play with old weights",
+        shows=lambda now: now["actor/weights_age"] > now.run.config.learner.target_period,
+        evidence=lambda now: (
+            f"actor/weights_age is {now['actor/weights_age']:,.0f} updates, more "
+            f"than learner.target_period {now.run.config.learner.target_period:,}"
+        ),
+        advice="Lower actor.pull_period, or make fewer updates per step.",
+    ),
+)
+
+
+def marks(run: RunHistory) -> list[Mark]:
+    """Return the symptoms that the latest metrics of a run show, warnings first."""
+    if not run.metrics:
+        return []
+    now = recent(run)
+    found = [
+        {
+            "symptom": rule.symptom,
+            "evidence": rule.evidence(now),
+            "advice": rule.advice,
+            "level": rule.level,
+        }
+        for rule in RULES
+        if rule.shows(now)
+    ]
+    return sorted(found, key=lambda mark: mark["level"] != "warning")

@@ -1,0 +1,196 @@
+"""Follows the records of a run while another process writes them, without a lock.
+
+A week of training leaves hundreds of megabytes. Long metrics are sampled line by line, and only the
+evaluator's scores are taken from the episodes, so that opening such a run takes a moment.
+"""
+
+import json
+import math
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from agent57.config import Config, ConfigError
+from agent57.storage.folder import read_config
+from agent57.storage.history import EPISODES_FILE, METRICS_FILE, RunHistory
+
+Row = dict[str, Any]
+
+MAX_ROWS = 1500  # lines of metrics that are kept in memory
+SAMPLED_BYTES = 8_000_000  # longer metrics are sampled instead of read
+CHUNK_BYTES = 16_000_000  # of the episodes, read at a time
+EVALUATED = b'"evaluate"'  # in every line of an evaluation episode, in no other
+
+
+class GrowingLines:
+    """Whole lines of a growing file, each once. Starts over when the file was cut back."""
+
+    def __init__(self, file: Path) -> None:
+        self._file = file
+        self._offset = 0  # bytes read so far
+        self._last = b""  # the end of what was read: a file that differs there was cut back
+
+    def read(self, size: int = -1) -> tuple[bytes, bool]:
+        """Return new whole lines, up to about `size` bytes, and whether the file starts over."""
+        try:
+            with self._file.open("rb") as file:
+                restarts = not self._continues(file.fileno())
+                if restarts:
+                    self._offset, self._last = 0, b""
+                file.seek(self._offset)
+                content = file.read(size)
+                if size > 0 and not content.endswith(b"\n"):
+                    content += file.readline()
+        except FileNotFoundError:
+            restarts, content = self._offset > 0, b""
+            self._offset, self._last = 0, b""
+        content = content[: content.rfind(b"\n") + 1]
+        self._advance(content)
+        return content, restarts
+
+    def skip_to_end(self) -> int:
+        """Count everything up to the last line break as read; return that size in bytes."""
+        with self._file.open("rb") as file:
+            size = file.seek(0, os.SEEK_END)
+            start = max(0, size - 1_000_000)
+            file.seek(start)
+            content = file.read()
+        whole = content.rfind(b"\n") + 1
+        self._offset = start + whole
+        self._last = content[max(0, whole - 200) : whole]
+        return self._offset
+
+    def _continues(self, handle: int) -> bool:
+        return os.pread(handle, len(self._last), self._offset - len(self._last)) == self._last
+
+    def _advance(self, content: bytes) -> None:
+        self._offset += len(content)
+        self._last = (self._last + content[-200:])[-200:]
+
+
+class RunTail:
+    """The records of one run, brought up to date by `poll`."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.config: Config = read_config(path)
+        self._metrics_file = path / METRICS_FILE
+        self._metrics = GrowingLines(self._metrics_file)
+        self._episodes = GrowingLines(path / EPISODES_FILE)
+        self._rows: list[Row] = []
+        self._evaluations: list[Row] = []
+        self.is_sampled = False  # whether `_rows` are a part of the lines only
+
+    def poll(self) -> bool:
+        """Read what was written since the last call; return whether anything was."""
+        has_metrics, has_episodes = self._poll_metrics(), self._poll_episodes()
+        return has_metrics or has_episodes
+
+    def history(self, first: float | None = None, last: float | None = None) -> RunHistory:
+        """Return the records by now, or those between two numbers of frames in more detail."""
+        rows, evaluations = self._rows, self._evaluations
+        if first is not None and last is not None:
+            if self.is_sampled:
+                start = find_frames(self._metrics_file, first)
+                end = find_frames(self._metrics_file, math.nextafter(last, math.inf))
+                rows = parsed(b"".join(sample_lines(self._metrics_file, start, end, MAX_ROWS)))
+            rows = [row for row in rows if first <= row["frames"] <= last]
+            evaluations = [row for row in evaluations if first <= row["frames"] <= last]
+        return RunHistory(
+            path=self.path, config=self.config, metrics=list(rows), episodes=evaluations
+        )
+
+    @property
+    def latest(self) -> Row:
+        """The last line of metrics; empty before the first."""
+        return self._rows[-1] if self._rows else {}
+
+    def _poll_metrics(self) -> bool:
+        is_first = not self._rows
+        if is_first and size_of(self._metrics_file) > SAMPLED_BYTES:
+            end = self._metrics.skip_to_end()
+            self._rows = parsed(b"".join(sample_lines(self._metrics_file, 0, end, MAX_ROWS)))
+            self.is_sampled = True
+            return True
+        content, restarts = self._metrics.read()
+        if restarts:
+            self._rows, self.is_sampled = [], False
+            self.config = read_config(self.path)
+        self._rows += parsed(content)
+        while len(self._rows) > 2 * MAX_ROWS:
+            self._rows = self._rows[-1::-2][::-1]  # every second, the last among them
+            self.is_sampled = True
+        return bool(content) or restarts
+
+    def _poll_episodes(self) -> bool:
+        before, has_restarted = len(self._evaluations), False
+        while True:
+            content, restarts = self._episodes.read(CHUNK_BYTES)
+            if restarts:
+                self._evaluations, has_restarted = [], True
+            if not content:
+                break
+            self._evaluations += parsed(b"".join(lines_with(EVALUATED, content)))
+        return has_restarted or len(self._evaluations) != before
+
+
+def size_of(file: Path) -> int:
+    """Size in bytes; 0 for a file that is not there."""
+    return file.stat().st_size if file.exists() else 0
+
+
+def parsed(content: bytes) -> list[Row]:
+    """Return the objects of JSON lines. A line that is no object raises `ConfigError`."""
+    try:
+        return [json.loads(line) for line in content.splitlines()]
+    except ValueError as error:
+        raise ConfigError(f"a record of the run is damaged: {error}") from None
+
+
+def lines_with(mark: bytes, content: bytes) -> Iterator[bytes]:
+    """Yield the lines that hold `mark`. Searching is far faster than parsing every line."""
+    place = content.find(mark)
+    while place >= 0:
+        end = content.find(b"\n", place) + 1
+        yield content[content.rfind(b"\n", 0, place) + 1 : end]
+        place = content.find(mark, end)
+
+
+def sample_lines(path: Path, start: int, end: int, count: int) -> list[bytes]:
+    """Return whole lines at evenly spaced places between two offsets, the last line among them."""
+    with path.open("rb") as file:
+        if end - start <= SAMPLED_BYTES:
+            file.seek(start)
+            return file.read(end - start).splitlines(keepends=True)
+        lines: dict[int, bytes] = {}
+        for i in range(count):
+            file.seek(start + (end - start) * i // count)
+            if file.tell() > start:
+                file.readline()  # the rest of a line
+            place = file.tell()
+            if place < end and place not in lines:
+                lines[place] = file.readline()
+        file.seek(max(start, end - 1_000_000))
+        lines[end] = file.read(end - file.tell()).splitlines(keepends=True)[-1]
+    return list(lines.values())
+
+
+def find_frames(path: Path, frames: float) -> int:
+    """Return the offset of the first line with at least so many frames, by bisection."""
+    with path.open("rb") as file:
+        low, high = 0, file.seek(0, os.SEEK_END)
+        while low < high:
+            middle = (low + high) // 2
+            file.seek(middle)
+            if middle:
+                file.readline()
+            line = file.readline()
+            if line.endswith(b"\n") and json.loads(line)["frames"] < frames:
+                low = max(file.tell(), middle + 1)
+            else:
+                high = middle
+        file.seek(low)
+        line = file.readline()
+        is_before = line.endswith(b"\n") and json.loads(line)["frames"] < frames
+        return low + len(line) if is_before else low

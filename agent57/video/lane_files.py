@@ -1,0 +1,86 @@
+"""Small files in a run folder through which a training shows a few of its lanes.
+
+Whoever watches touches `live/watched` now and then. While that sign is fresh, the training writes
+`live/<source>.json`: seeds, actions and values of a few lanes, no pictures. Pictures are drawn by
+the watcher. The training spends at most 1 / `REST` of its time on this, and nothing while nobody
+watches.
+"""
+
+import contextlib
+import json
+import os
+import time
+from pathlib import Path
+from typing import Any
+
+FOLDER = "live"
+SIGN = "watched"
+FRESH_SECONDS = 10.0  # a sign older than this counts no more
+ASK_SECONDS = 2.0  # between two touches of the sign
+WRITE_SECONDS = 0.5  # between two writings
+REST = 200  # seconds of rest for a second of writing: 0.5 % of a core
+SHOWN_LANES = {"evaluator": 1, "actor": 3}
+
+Lane = dict[str, Any]
+
+
+class LaneFiles:
+    """The watcher's side: asks for lanes and reads them."""
+
+    def __init__(self, run: Path) -> None:
+        self._folder = run / FOLDER
+        self._asked = 0.0
+
+    def ask(self) -> None:
+        """Leave a fresh sign that somebody watches; a folder that is not ours stays as it is."""
+        if time.monotonic() - self._asked < ASK_SECONDS:
+            return
+        self._asked = time.monotonic()
+        with contextlib.suppress(OSError):
+            self._folder.mkdir(exist_ok=True)
+            (self._folder / SIGN).touch()
+
+    def found(self) -> list[Path]:
+        """The files of lanes."""
+        return [self._folder / f"{source}.json" for source in SHOWN_LANES]
+
+    def read(self) -> list[Lane]:
+        """Return the lanes as they were last written, the evaluator's first."""
+        lanes: list[Lane] = []
+        for file in self.found():
+            with contextlib.suppress(OSError, ValueError):
+                lanes += json.loads(file.read_bytes())
+        return lanes
+
+
+class LaneWriter:
+    """The training's side: writes lanes while somebody watches."""
+
+    def __init__(self, run: Path) -> None:
+        self._folder = run / FOLDER
+        self._next = 0.0
+
+    @property
+    def is_due(self) -> bool:
+        """Whether somebody watches and enough time has passed since the last writing."""
+        now = time.monotonic()
+        if now < self._next:
+            return False
+        self._next = now + WRITE_SECONDS
+        try:
+            age = time.time() - (self._folder / SIGN).stat().st_mtime
+        except OSError:
+            return False
+        return age < FRESH_SECONDS
+
+    def write(self, source: str, lanes: list[Lane]) -> None:
+        """Replace the file of a source in one step. A disk that refuses costs a picture only."""
+        file = self._folder / f"{source}.json"
+        partial = file.with_suffix(".partial")
+        with contextlib.suppress(OSError):
+            partial.write_text(json.dumps(lanes))
+            os.replace(partial, file)
+
+    def rest(self, seconds: float) -> None:
+        """Note how long gathering and writing took."""
+        self._next = time.monotonic() + max(WRITE_SECONDS, REST * seconds)

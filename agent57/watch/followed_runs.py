@@ -1,0 +1,142 @@
+"""The runs that a live page shows: found below the named folders and followed while they train.
+
+Run folders are only read, but for the sign that somebody watches (`LaneFiles`). A run is known to
+the page by its key, never by a path, so that nothing outside the named folders can be asked for.
+"""
+
+import json
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from agent57.config import ConfigError, require
+from agent57.reports.page import page_sections, page_title, suite_results
+from agent57.storage.folder import CONFIG_FILE
+from agent57.storage.history import METRICS_FILE, find_runs
+from agent57.storage.tail import RunTail
+from agent57.video.lane_files import LaneFiles
+from agent57.watch.lane_camera import LaneCamera
+
+SCAN_SECONDS = 5.0  # between two looks for new runs below the folders
+QUIET_SECONDS = 120.0  # a run that writes nothing for so long counts as stopped
+MAX_PAGES = 8  # built pages that are kept
+
+Zoom = tuple[float, float] | None
+
+
+@dataclass
+class FollowedRun:
+    """One run, its lanes, and how often its records have changed."""
+
+    key: str
+    tail: RunTail
+    files: LaneFiles
+    camera: LaneCamera
+    version: int = 0
+    seen: float = field(default_factory=time.monotonic)  # when it last changed
+
+    def poll(self) -> None:
+        """Read what is new."""
+        if self.tail.poll():
+            self.version += 1
+            self.seen = time.monotonic()
+
+    def card(self) -> dict[str, Any]:
+        """Describe the run in the list of runs."""
+        run, latest = self.tail.config, self.tail.latest
+        frames = latest.get("frames", 0)
+        return {
+            "key": self.key,
+            "env": run.env.name,
+            "agent": run.run.agent,
+            "seed": run.run.seed,
+            "frames": frames,
+            "total": run.run.frames,
+            "rate": latest.get("frames_per_second", 0.0),
+            "state": self._state(frames),
+        }
+
+    def _state(self, frames: int) -> str:
+        if frames >= self.tail.config.run.frames:
+            return "finished"
+        changes = [path.stat().st_mtime for path in self._signs() if path.exists()]
+        is_quiet = time.time() - max(changes, default=0.0) > QUIET_SECONDS
+        return "stopped" if is_quiet else "training"
+
+    def _signs(self) -> tuple[Path, ...]:
+        path = self.tail.path
+        return path / METRICS_FILE, path / CONFIG_FILE, *self.files.found()
+
+
+class FollowedRuns:
+    """All runs in and below some folders. Not for use by several threads at once."""
+
+    def __init__(self, paths: Sequence[Path], *, wait: bool = False) -> None:
+        self._paths = [path.resolve() for path in paths]
+        require(bool(self._paths), "name at least one run folder")
+        if not wait:
+            find_runs(list(paths))  # says what is wrong with a path
+        self._runs: dict[str, FollowedRun] = {}
+        self._next_scan = 0.0
+        self._pages: dict[tuple[object, ...], bytes] = {}
+        self.scan()
+
+    def scan(self) -> None:
+        """Look for runs that were not there before, now and then."""
+        if time.monotonic() < self._next_scan:
+            return
+        known = {run.tail.path for run in self._runs.values()}
+        for path in self._paths:
+            for file in sorted(path.rglob(CONFIG_FILE)) if path.is_dir() else ():
+                folder = file.parent
+                if folder not in known and (folder / METRICS_FILE).exists():
+                    self._add(path, folder)
+        self._next_scan = time.monotonic() + SCAN_SECONDS
+
+    def _add(self, root: Path, folder: Path) -> None:
+        key = "/".join((root.name, *folder.relative_to(root).parts))
+        while key in self._runs:
+            key += "'"
+        try:
+            tail = RunTail(folder)
+        except ConfigError:  # its configuration is being written, or of another version
+            return
+        camera = LaneCamera(tail.config.env)
+        self._runs[key] = FollowedRun(key, tail, LaneFiles(folder), camera)
+
+    def chosen(self, keys: Sequence[str]) -> list[FollowedRun]:
+        """Return the runs with these keys, all runs if there are none; unknown keys are ignored."""
+        self.scan()
+        runs = [self._runs[key] for key in keys if key in self._runs]
+        return runs or list(self._runs.values())
+
+    def versions(self, keys: Sequence[str]) -> tuple[tuple[str, int, str], ...]:
+        """Bring the chosen runs up to date; return what differs whenever their page does."""
+        runs = self.chosen(keys)
+        for run in runs:
+            run.poll()
+        return tuple((run.key, run.version, run.card()["state"]) for run in runs)
+
+    def page(self, keys: Sequence[str], zoom: Zoom = None) -> bytes:
+        """Return the payload of the page about the chosen runs as JSON."""
+        name = (self.versions(keys), zoom)
+        if name not in self._pages:
+            while len(self._pages) >= MAX_PAGES:
+                del self._pages[next(iter(self._pages))]
+            self._pages[name] = self._built(keys, zoom)
+        return self._pages[name]
+
+    def _built(self, keys: Sequence[str], zoom: Zoom) -> bytes:
+        runs = self.chosen(keys)
+        first, last = zoom or (None, None)
+        histories = [run.tail.history(first, last) for run in runs]
+        suite = None if keys else suite_results(self._paths)
+        payload = {
+            "title": page_title(histories),
+            "runs": [run.card() for run in self._runs.values()],
+            "shown": [run.key for run in runs],
+            "sections": page_sections(histories, suite) if histories else [],
+        }
+        return json.dumps(payload, allow_nan=False, separators=(",", ":")).encode()

@@ -1,0 +1,92 @@
+"""Draws what lanes of a training look like, outside the process that trains.
+
+The training writes seeds and actions (`video/lane_files.py`). Here they are played again in an
+environment of the page's own, in colour. The training neither renders nor waits.
+"""
+
+import base64
+import io
+import time
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+from PIL import Image
+
+from agent57.config import ConfigError, EnvConfig
+from agent57.envs.make import make_env
+from agent57.envs.spec import EnvironmentFault, VectorEnv
+
+TURN_SECONDS = 0.3  # of replaying for one picture; the rest of a long episode follows later
+MAX_SIDE = 240  # pixels of a picture
+ONE = np.ones(1, bool)
+
+
+def as_png(picture: np.ndarray) -> str:
+    """A picture as a data address; large ones are made smaller."""
+    image = Image.fromarray(picture)
+    image.thumbnail((MAX_SIDE, MAX_SIDE))
+    buffer = io.BytesIO()
+    image.save(buffer, "PNG", compress_level=1)
+    return "data:image/png;base64," + base64.b64encode(buffer.getvalue()).decode()
+
+
+class LaneCamera:
+    """Plays the episodes of some lanes again, each in an environment of its own."""
+
+    def __init__(self, config: EnvConfig) -> None:
+        self._config = replace(config, parallel="sync")
+        self._replays: dict[str, _Replay] = {}
+        self._problem = ""
+
+    def picture(self, name: str, lane: dict[str, Any]) -> dict[str, str]:
+        """Return the picture of a lane as it was written, or the reason why there is none."""
+        if "picture" in lane:
+            return {"source": as_png(np.array(lane["picture"], np.uint8))}
+        if "actions" not in lane:
+            return {"note": "this task cannot be played again from its seed"}
+        try:
+            if name not in self._replays:
+                self._replays[name] = _Replay(make_env(self._config, 1))
+            return self._replays[name].picture(lane)
+        except (ConfigError, EnvironmentFault, ValueError) as error:
+            return {"note": str(error)}
+
+
+class _Replay:
+    """One lane's episode, as far as it was played again."""
+
+    def __init__(self, env: VectorEnv) -> None:
+        self._env = env
+        self._episode: tuple[int, int] | None = None  # number and seed
+        self._actions = np.empty(0, np.int64)
+        self._return = 0.0
+        self._is_over = False
+
+    def picture(self, lane: dict[str, Any]) -> dict[str, str]:
+        actions = np.frombuffer(base64.b64decode(lane["actions"]), np.dtype(lane["dtype"]))
+        episode = (int(lane["episode"]), int(lane["seed"]))
+        played = len(self._actions)
+        if episode != self._episode or not np.array_equal(actions[:played], self._actions):
+            self._env.reset(ONE, np.array([lane["seed"]], np.int64))
+            self._episode, self._actions, self._return = episode, np.empty(0, np.int64), 0.0
+            self._is_over = False
+        self._play(actions[len(self._actions) :])
+        left = len(actions) - len(self._actions)
+        if left and not self._is_over:
+            return {"note": f"catching up: {left:,} steps behind"}
+        if left or not np.isclose(self._return, lane["score"], rtol=1e-4, atol=1e-4):
+            return {"note": "played again, this episode takes another course"}
+        return {"source": as_png(self._env.render(0))}
+
+    def _play(self, actions: np.ndarray) -> None:
+        end = time.monotonic() + TURN_SECONDS
+        count = 0
+        for action in actions:
+            if self._is_over or time.monotonic() > end:
+                break
+            step = self._env.step(np.array([action], np.int64))
+            self._return += float(step.reward[0])
+            self._is_over = bool(step.terminated[0] | step.truncated[0])
+            count += 1
+        self._actions = np.concatenate([self._actions, actions[:count].astype(np.int64)])

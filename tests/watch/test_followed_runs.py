@@ -1,0 +1,40 @@
+import json
+from pathlib import Path
+
+import pytest
+
+from agent57.config import ConfigError
+from agent57.watch import followed_runs
+from agent57.watch.followed_runs import FollowedRuns
+from tests.reports.made_up_runs import write_lines, write_run
+
+
+def test_runs_that_begin_later_are_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(followed_runs, "SCAN_SECONDS", 0.0)
+    runs = FollowedRuns([tmp_path / "suite"], wait=True)
+    assert json.loads(runs.page([]))["shown"] == []
+    write_run(tmp_path / "suite" / "pong" / "agent57" / "seed0", env="pong")
+    assert json.loads(runs.page([]))["shown"] == ["suite/pong/agent57/seed0"]
+
+
+def test_folders_without_a_run_are_refused_unless_told_to_wait(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match="is not a folder"):
+        FollowedRuns([tmp_path / "nothing"])
+    with pytest.raises(ConfigError, match="name at least one run folder"):
+        FollowedRuns([])
+
+
+def test_a_version_changes_when_the_records_do(tmp_path: Path) -> None:
+    run = write_run(tmp_path / "run")
+    runs = FollowedRuns([run])
+    before = runs.versions([])
+    assert runs.versions([]) == before
+    write_lines(run / "metrics.jsonl", [{"frames": 1}])
+    assert runs.versions([]) != before
+
+
+def test_a_run_that_has_its_frames_is_finished(tmp_path: Path) -> None:
+    run = write_run(tmp_path / "run")
+    write_lines(run / "metrics.jsonl", [{"frames": 10**9}])
+    (card,) = json.loads(FollowedRuns([run]).page([]))["runs"]
+    assert card["state"] == "finished"

@@ -1,0 +1,142 @@
+import json
+import re
+import urllib.error
+from pathlib import Path
+from urllib.request import urlopen
+
+import pytest
+
+pytest.importorskip("starlette", reason="agent57[watch] is not installed")
+pytest.importorskip("uvicorn", reason="agent57[watch] is not installed")
+
+from agent57.config import ConfigError
+from agent57.reports.page import write_report
+from agent57.storage.history import read_lines
+from agent57.watch.server import Pace, address, new_token, open_socket
+from tests.reports import browser
+from tests.reports.made_up_runs import metrics, write_lines, write_run
+from tests.watch.served import fetch, payload, serving
+
+
+def test_the_live_page_and_the_report_show_the_same(tmp_path: Path) -> None:
+    run = write_run(tmp_path / "run", env="pong")
+    report = write_report([run], tmp_path / "report.html").read_text()
+    embedded = re.search(r'id="payload">(.*?)</script>', report, re.S)
+    assert embedded is not None
+    with serving(run) as page:
+        live = payload(page)
+    assert live["sections"] == json.loads(embedded[1])["sections"]
+    assert live["shown"] == ["run"]
+    assert live["runs"][0]["state"] == "training"
+
+
+def test_runs_are_chosen_by_key_and_nothing_else_is_served(tmp_path: Path) -> None:
+    for seed in range(2):
+        write_run(tmp_path / "inside" / f"seed{seed}", seed=seed)
+    write_run(tmp_path / "outside")
+    with serving(tmp_path / "inside") as page:
+        assert payload(page, "runs=inside/seed1")["shown"] == ["inside/seed1"]
+        assert payload(page, "runs=../outside,/etc")["shown"] == ["inside/seed0", "inside/seed1"]
+        for path in ("/config.json", "/inside/seed0/config.json", "/../outside/config.json"):
+            with pytest.raises(urllib.error.HTTPError, match="404"):
+                fetch(page + path)
+
+
+def test_a_zoom_asks_for_the_lines_between(tmp_path: Path) -> None:
+    run = write_run(tmp_path / "run")
+    with serving(run) as page:
+        charts = [
+            c for s in payload(page, "zoom=3000-5000")["sections"] for c in s.get("charts", [])
+        ]
+        everything = payload(page, "zoom=nonsense")
+    assert next(c for c in charts if c["title"] == "Losses")["data"][0] == [3000, 4000, 5000]
+    assert everything["sections"]
+
+
+def test_without_the_token_nothing_is_answered(tmp_path: Path) -> None:
+    run = write_run(tmp_path / "run")
+    with serving(run, token="secret") as page:
+        for path in ("/", "/page", "/events", "/page?token=wrong"):
+            with pytest.raises(urllib.error.HTTPError, match="403"):
+                fetch(page + path)
+        with urlopen(f"{page}/?token=secret", timeout=60) as answer:
+            cookie = answer.headers["Set-Cookie"]
+        assert "HttpOnly" in cookie
+        assert b"sections" in fetch(f"{page}/page", Cookie=cookie.split(";")[0])
+
+
+def test_on_loopback_a_page_of_another_host_is_refused(tmp_path: Path) -> None:
+    with (
+        serving(write_run(tmp_path / "run")) as page,
+        pytest.raises(urllib.error.HTTPError, match="403"),
+    ):
+        fetch(f"{page}/page", Host="evil.example")
+
+
+def test_only_beyond_loopback_there_is_a_token() -> None:
+    assert new_token("127.0.0.1") is None
+    token = new_token("0.0.0.0")
+    assert token is not None
+    assert len(token) >= 16
+    with open_socket("127.0.0.1", 0, 0) as listener:
+        port = listener.getsockname()[1]
+        assert address(listener, "127.0.0.1", None) == f"http://127.0.0.1:{port}/"
+        assert address(listener, "0.0.0.0", token).endswith(f":{port}/?token={token}")
+
+
+def test_a_taken_port_is_refused_if_asked_for_and_else_avoided() -> None:
+    with open_socket("127.0.0.1", 0, 0) as listener:
+        listener.listen()
+        port = listener.getsockname()[1]
+        with pytest.raises(ConfigError, match=f"--port {port} cannot be used"):
+            open_socket("127.0.0.1", port, 0)
+        with open_socket("127.0.0.1", None, port) as other:
+            assert other.getsockname()[1] != port
+
+
+def test_work_is_followed_by_its_share_of_rest(monkeypatch: pytest.MonkeyPatch) -> None:
+    clock = [0.0]
+    monkeypatch.setattr("agent57.watch.server.time.monotonic", lambda: clock[0])
+    pace = Pace(1.0, 100)
+    assert pace.is_due
+    pace.worked(0.05)
+    clock[0] = 4.9
+    assert not pace.is_due
+    clock[0] = 5.1
+    assert pace.is_due
+
+
+def test_names_cannot_break_out_of_the_live_page(tmp_path: Path) -> None:
+    evil = "<img src=x onerror=alert(1)>"
+    run = write_run(tmp_path / evil)
+    with serving(run) as page:
+        assert evil.encode() not in fetch(f"{page}/")
+        assert payload(page)["shown"] == [evil]  # as data: the page writes it as text
+
+
+@browser.needs_chromium
+def test_curves_move_while_a_run_trains_and_the_page_reconnects(tmp_path: Path) -> None:
+    run = write_run(tmp_path / "<b>run", env="pong")
+    rows = read_lines(run / "metrics.jsonl")
+    rng = __import__("numpy").random.default_rng(0)
+    latest = "all('dd')[0]?.innerText"
+    with browser.chromium() as chromium:
+        with serving(run) as address:
+            port = int(address.rsplit(":", 1)[1])
+            page = chromium.new_page(viewport={"width": 1280, "height": 900})
+            errors: list[str] = []
+            page.on("pageerror", lambda error: errors.append(str(error)))
+            page.goto(f"{address}/#smooth=0.5&theme=dark")
+            browser.wait_until(page, f"{latest} === '12,000 of 100,000'")
+            assert page.locator("#runs").inner_text().count("<b>run") == 1
+            assert page.locator("output").inner_text() == "0.50"
+            assert page.evaluate("document.documentElement.dataset.theme") == "dark"
+            write_lines(run / "metrics.jsonl", [*rows, metrics(12, 4, rng)])
+            browser.wait_until(page, f"{latest} === '13,000 of 100,000'")
+        browser.wait_until(page, "all('.status')[0].innerText.includes('reconnecting')")
+        write_lines(run / "metrics.jsonl", [*rows, metrics(12, 4, rng), metrics(13, 4, rng)])
+        with serving(run, port=port):
+            browser.wait_until(page, f"{latest} === '14,000 of 100,000'")
+            browser.wait_until(page, "all('.status')[0].innerText.includes('live')")
+            page.close()
+        assert errors == []
