@@ -175,6 +175,10 @@ class Actor:
         returns = {f"arm_return/{j}": float(totals[j] / n) for j, n in enumerate(counts) if n}
         return {**plays, **returns}
 
+    def lanes(self, count: int) -> list[dict[str, Any]]:
+        """Tell what the first lanes are doing, to be shown."""
+        return [{"source": "actor", **told} for told in self.player.glances(count)]
+
     @property
     def num_waiting(self) -> int:
         """Steps played that no block holds yet."""

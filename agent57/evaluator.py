@@ -94,6 +94,13 @@ class Evaluator:
             "evaluator/best_gamma": float(self._gamma[arm]),
         }
 
+    def lanes(self, count: int) -> list[dict[str, Any]]:
+        """Tell what the first lanes are doing, to be shown."""
+        return [
+            {"source": "evaluator", "phase": self._phase[told["lane"]], **told}
+            for told in self.player.glances(count)
+        ]
+
     def lasting_state(self) -> dict[str, Any]:
         """What outlives an episode: enough for another process to take over with new ones."""
         return {

@@ -7,6 +7,7 @@ One step: values of all lanes in one batch -> epsilon-greedy actions with their 
 -> the emulators -> embedding, RND and episodic novelty of the states arrived at.
 """
 
+import base64
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -125,6 +126,7 @@ class Player:
         self._arm = np.zeros(lanes, dtype=np.int64)
         shape = (self.networks.num_values, 2, lanes, self.networks.state_size)
         self._state = torch.zeros(shape, device=device)
+        self._played: Played | None = None  # the latest step, to be shown
 
     def _make_curiosity(self) -> Curiosity | None:
         embedding, rnd = self.networks.embedding, self.networks.rnd
@@ -218,6 +220,7 @@ class Player:
             final_value=final_value.cpu().numpy(),
         )
         self._totals.add(played)
+        self._played = played
         return played
 
     def ended_episodes(self, lanes: np.ndarray, source: str, frames: int) -> list[Episode]:
@@ -237,6 +240,42 @@ class Player:
             )
             for lane in np.flatnonzero(lanes)
         ]
+
+    def glances(self, count: int) -> list[dict[str, Any]]:
+        """Tell what the first lanes did in their latest step and why, in plain containers.
+
+        Nothing is told before the first step. No environment moves and no random stream is read.
+        """
+        if self._played is None:
+            return []
+        lanes = range(min(count, self._env.num_lanes))
+        return [self._glance(self._played, lane) for lane in lanes]
+
+    def _glance(self, played: Played, lane: int) -> dict[str, Any]:
+        arm = int(self._arm[lane])
+        factors = {} if self.curiosity is None else self.curiosity.last
+        told: dict[str, Any] = {
+            "lane": self._first_lane + lane,
+            "episode": int(self._num_begun[lane]),
+            "steps": int(self._totals.length[lane]),
+            "score": float(self._totals.extrinsic[lane]),
+            "arm": arm,
+            "beta": float(self._beta[arm]),
+            "gamma": float(self._gamma[arm]),
+            "epsilon": float(self._epsilon[lane]),
+            "action": int(played.action[lane]),
+            "action_names": list(self._env.spec.action_names),
+            "networks": ["joint"] if len(played.value) == 1 else ["extrinsic", "intrinsic"],
+            "values": played.value[:, lane].tolist(),
+            "novelty": float(factors["novelty"][lane]) if factors else None,
+            "modulation": float(factors["modulation"][lane]) if factors else None,
+        }
+        record = self._env.running_episode(lane)
+        if record is None:
+            return {**told, "picture": self._env.render(lane).tolist()}
+        dtype = "uint8" if self._env.spec.num_actions <= 256 else "int32"
+        actions = base64.b64encode(record.actions.astype(dtype).tobytes()).decode()
+        return {**told, "seed": record.seed, "dtype": dtype, "actions": actions}
 
     def _previous(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         return self._previous_action, self._previous_extrinsic, self._previous_intrinsic

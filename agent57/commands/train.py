@@ -52,13 +52,18 @@ class Train:
     """On a cluster: host:port of the Ray to join; by default one on this machine, or a new one."""
     wandb: bool = False
     """Mirror the metrics to Weights & Biases (pip install 'agent57[wandb]')."""
+    watch: bool = False
+    """Open a live page about the run in a browser (pip install 'agent57[watch]')."""
 
 
 def main(args: list[str], console: Console) -> int:
     """Start a run; 0 if it was finished, STOPPED if it was told to stop."""
     config, out = configured(args)
-    wants_mirror = parse(Train, "train", args, return_unknown_args=True)[0].wandb
-    with mirrored(out, config) if wants_mirror else nullcontext():
+    known = parse(Train, "train", args, return_unknown_args=True)[0]
+    with (
+        mirrored(out, config) if known.wandb else nullcontext(),
+        watched(out) if known.watch else nullcontext(),
+    ):
         from agent57.runtime.run import STOPPED, start
 
         is_finished = start(config, out, console)
@@ -70,6 +75,13 @@ def mirrored(path: Path, config: Config) -> AbstractContextManager[object]:
     from agent57.storage.wandb_mirror import WandbMirror
 
     return WandbMirror(path, config)
+
+
+def watched(path: Path) -> AbstractContextManager[object]:
+    """A live page about a run while it trains, in a process of its own."""
+    from agent57.commands.watch import PageProcess
+
+    return PageProcess(path)
 
 
 def configured(args: list[str]) -> tuple[Config, Path]:

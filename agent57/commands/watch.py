@@ -1,7 +1,11 @@
 """agent57 watch."""
 
+import os
+import subprocess
+import sys
 import webbrowser
 from dataclasses import dataclass
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Annotated
 
@@ -12,6 +16,7 @@ from agent57.commands.options import parse
 from agent57.config import ConfigError
 
 PORT = 5757
+NEEDS = ("starlette", "uvicorn")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -33,12 +38,8 @@ class Watch:
 def main(args: list[str], console: Console) -> None:
     """Print the address and serve the page."""
     known = parse(Watch, "watch", args)
-    try:
-        from agent57.watch import server
-    except ImportError as error:
-        raise ConfigError(
-            f"agent57 watch needs {error.name}: pip install 'agent57[watch]'"
-        ) from None
+    check_packages()
+    from agent57.watch import server
     from agent57.watch.followed_runs import FollowedRuns
 
     runs = FollowedRuns(known.runs, wait=known.wait)
@@ -49,3 +50,33 @@ def main(args: list[str], console: Console) -> None:
         if known.open:
             webbrowser.open(page)
         server.serve(runs, listener, token)
+
+
+def check_packages() -> None:
+    """Refuse to serve a page without the packages that serve it."""
+    missing = [name for name in NEEDS if find_spec(name) is None]
+    if missing:
+        names = " and ".join(missing)
+        raise ConfigError(f"the live page needs {names}: pip install 'agent57[watch]'")
+
+
+class PageProcess:
+    """`agent57 watch` for a run that is about to begin, ended with the run.
+
+    A process of its own: the page takes no time from the training's interpreter.
+    """
+
+    def __init__(self, path: Path) -> None:
+        check_packages()
+        self._command = [sys.executable, "-m", "agent57", "watch", str(path), "--wait", "--open"]
+        self._process: subprocess.Popen[bytes] | None = None
+
+    def __enter__(self) -> "PageProcess":
+        # Ctrl-C is for the run, which ends the page when it has saved itself.
+        self._process = subprocess.Popen(self._command, start_new_session=os.name == "posix")
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self._process is not None:
+            self._process.terminate()
+            self._process.wait()

@@ -15,7 +15,7 @@ from ale_py.vector_env import AtariVectorEnv
 from agent57.config import EnvConfig, require
 from agent57.envs.episode_log import EpisodeLog, check_fits, rebuild
 from agent57.envs.lanes import Lanes
-from agent57.envs.spec import EnvSpec, Step, nothing
+from agent57.envs.spec import EnvSpec, EpisodeRecord, Step, nothing
 
 ATARI_GAMES = (
     "alien", "amidar", "assault", "asterix", "asteroids", "atlantis", "bank_heist", "battle_zone",
@@ -54,6 +54,9 @@ class AtariEnv:
             observation_dtype="uint8",
             num_actions=len(self._emulator.ale.get_action_set()),
             frames_per_step=config.frame_skip,
+            action_names=tuple(
+                action.name.lower() for action in self._emulator.ale.get_action_set()
+            ),
         )
         self._lanes = Lanes(game, num_lanes, self.spec.num_actions)
         self._log = EpisodeLog(num_lanes, self.spec.num_actions)
@@ -99,6 +102,10 @@ class AtariEnv:
         if lane not in self._cameras:
             self._cameras[lane] = _Camera(self.spec.name, lane, self._config)
         return self._cameras[lane].picture(self._log)
+
+    def running_episode(self, lane: int) -> EpisodeRecord:
+        """Return the seed and the actions of the lane's episode."""
+        return self._log.record_of(lane)
 
     def state_dict(self) -> dict[str, Any]:
         """Seeds, actions and current observations of the running episodes."""

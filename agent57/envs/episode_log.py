@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from agent57.envs.spec import VectorEnv
+from agent57.envs.spec import EpisodeRecord, VectorEnv
 
 FIRST_CAPACITY = 1024  # actions per lane before the log grows
 
@@ -43,6 +43,10 @@ class EpisodeLog:
     def actions(self, lane: int, start: int = 0) -> np.ndarray:
         """The actions of a lane's running episode from its step `start` on, [T] int64."""
         return self._actions[lane, start : self.num_steps[lane]].astype(np.int64)
+
+    def record_of(self, lane: int) -> EpisodeRecord:
+        """Return a lane's running episode."""
+        return EpisodeRecord(seed=int(self.seed[lane]), actions=self.actions(lane))
 
     def state_dict(self) -> dict[str, Any]:
         """Tensors that `rebuild` takes, beside the observation and the lanes that are playing."""

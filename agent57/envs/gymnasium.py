@@ -3,6 +3,7 @@ layout: images as planes, everything else as a vector.
 """
 
 import difflib
+import enum
 import functools
 import importlib
 import multiprocessing
@@ -21,7 +22,7 @@ from gymnasium.vector import AsyncVectorEnv, AutoresetMode, SyncVectorEnv
 from agent57.config import ConfigError, EnvConfig, require
 from agent57.envs.episode_log import EpisodeLog, check_fits, rebuild
 from agent57.envs.lanes import Lanes
-from agent57.envs.spec import EnvironmentFault, EnvSpec, Step, nothing
+from agent57.envs.spec import EnvironmentFault, EnvSpec, EpisodeRecord, Step, nothing
 
 MIN_PIXELS = 36  # rows and columns from which an image is pixels and not a small grid
 
@@ -96,6 +97,10 @@ class GymnasiumEnv:
         if isinstance(self._envs, SyncVectorEnv):
             return np.asarray(self._call(self._envs.envs[lane].render))
         return np.asarray(self._call(self._envs.render)[lane])
+
+    def running_episode(self, lane: int) -> EpisodeRecord:
+        """Return the seed and the actions of the lane's episode."""
+        return self._log.record_of(lane)
 
     def state_dict(self) -> dict[str, Any]:
         """Seeds, actions and current observations of the running episodes."""
@@ -248,11 +253,24 @@ def _survey(name: str) -> tuple[EnvSpec, str | None]:
             num_actions=int(actions.n),
             frames_per_step=1,
             max_value=view.max_value,
+            action_names=_action_names(env, int(actions.n)),
         )
         can_draw = "rgb_array" in env.metadata.get("render_modes", ())
         return spec, "rgb_array" if can_draw else None
     finally:
         env.close()
+
+
+def _action_names(env: gymnasium.Env, num_actions: int) -> tuple[str, ...]:
+    """Names of the actions where the environment has them: as MiniGrid's enum, or as Atari's."""
+    actions = getattr(env.unwrapped, "actions", None)
+    if isinstance(actions, type) and issubclass(actions, enum.Enum):
+        names = tuple(action.name.lower() for action in actions)
+    elif hasattr(env.unwrapped, "get_action_meanings"):
+        names = tuple(str(name).lower() for name in env.unwrapped.get_action_meanings())
+    else:
+        return ()
+    return names[:num_actions] if len(names) >= num_actions else ()
 
 
 def _view(name: str, space: spaces.Space) -> _View:

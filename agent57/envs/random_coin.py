@@ -40,6 +40,7 @@ class RandomCoinRules:
             num_actions=4,
             frames_per_step=1,
             max_value=1,
+            action_names=("up", "down", "left", "right"),
         )
 
     def start(self, seeds: np.ndarray) -> np.ndarray:

@@ -80,6 +80,9 @@ class RulesEnv:
         self._lanes.check_lane(lane)
         return self._rules.picture(self._state[lane])
 
+    def running_episode(self, lane: int) -> None:
+        """Return nothing: a state is drawn as easily as it is told."""
+
     def state_dict(self) -> dict[str, Any]:
         """The states of all lanes."""
         self._lanes.check_begun()

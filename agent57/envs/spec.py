@@ -19,6 +19,7 @@ class EnvSpec:
     num_actions: int
     frames_per_step: int  # emulator frames per agent step; 1 outside Atari
     max_value: int = 255  # of a uint8 observation
+    action_names: tuple[str, ...] = ()  # by action; empty where the task names none
 
     @property
     def observation_bytes(self) -> int:
@@ -34,6 +35,14 @@ class Step:
     reward: np.ndarray  # [E] float32, raw
     terminated: np.ndarray  # [E] bool
     truncated: np.ndarray  # [E] bool, never where terminated
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EpisodeRecord:
+    """A running episode as its seed and the actions so far: enough to play it again elsewhere."""
+
+    seed: int
+    actions: np.ndarray  # [T] int64
 
 
 def nothing() -> None:
@@ -72,6 +81,10 @@ class VectorEnv(Protocol):
 
     def render(self, lane: int) -> np.ndarray:
         """The lane's picture in colour, [Y, X, 3] uint8."""
+        ...
+
+    def running_episode(self, lane: int) -> EpisodeRecord | None:
+        """Return what plays the lane's episode again; None where drawing a lane costs nothing."""
         ...
 
     def state_dict(self) -> dict[str, Any]:

@@ -26,6 +26,7 @@ from agent57.runtime.session import Session
 from agent57.seeds import Role, generator
 from agent57.storage.journal import Journal
 from agent57.types import Episode
+from agent57.video.lane_files import SHOWN_LANES
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -85,6 +86,13 @@ class Parts:
     def live(self) -> dict[str, float]:
         """What the view shows beside the latest line of metrics: nothing."""
         return {}
+
+    def lanes(self) -> dict[str, list[dict[str, Any]]]:
+        """Tell what a few lanes are doing, to be shown."""
+        return {
+            "evaluator": self.evaluator.lanes(SHOWN_LANES["evaluator"]),
+            "actor": self.actor.lanes(SHOWN_LANES["actor"]),
+        }
 
     def summary(self) -> dict[str, float | None]:
         """What the parts say of themselves when a line of metrics is written."""

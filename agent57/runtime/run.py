@@ -34,6 +34,7 @@ from agent57.storage.folder import (
 )
 from agent57.storage.journal import Journal
 from agent57.terminal.live import TerminalView, duration
+from agent57.video.lane_files import LaneWriter
 
 STOPPED = 3  # exit code of a training that was told to stop, saved itself, and can be resumed
 
@@ -167,8 +168,11 @@ def _train(
     title = f"{config.run.agent} on {config.env.name}, {config.run.scale} scale, {folder.path}"
     view = TerminalView(config, console, title)
 
+    lanes = LaneWriter(folder.path)
+
     def show(shown: Parts) -> None:
         saver.report()
+        lanes.show(shown.lanes)
         with contextlib.suppress(OSError):  # of the terminal, not of the run
             view.show(shown.counters(), journal.latest, journal.seconds, shown.live())
 

@@ -34,6 +34,10 @@ class Parts(Protocol):
         """What the view shows beside the latest line of metrics."""
         ...
 
+    def lanes(self) -> dict[str, list[dict[str, Any]]]:
+        """Tell what a few lanes of the evaluator and of the actors are doing, to be shown."""
+        ...
+
     def state_dict(self) -> dict[str, Any]:
         """Everything needed to go on, but for the replay's blocks."""
         ...

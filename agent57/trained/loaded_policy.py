@@ -47,6 +47,9 @@ class Mailbox:
         """A mailbox has no picture."""
         raise NotImplementedError
 
+    def running_episode(self, lane: int) -> None:
+        """Return nothing: a mailbox plays no episode."""
+
     def state_dict(self) -> dict[str, Any]:
         """Nothing."""
         return {}

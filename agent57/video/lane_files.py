@@ -8,8 +8,8 @@ watches.
 
 import contextlib
 import json
-import os
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -60,27 +60,33 @@ class LaneWriter:
         self._folder = run / FOLDER
         self._next = 0.0
 
-    @property
-    def is_due(self) -> bool:
-        """Whether somebody watches and enough time has passed since the last writing."""
+    def show(self, gather: Callable[[], dict[str, list[Lane]]]) -> None:
+        """Write the lanes that `gather` tells of, if somebody watches and the rest is over."""
         now = time.monotonic()
         if now < self._next:
-            return False
+            return
         self._next = now + WRITE_SECONDS
+        if not self.is_watched:
+            return
+        started = time.thread_time()
+        for source, lanes in gather().items():
+            self._write(source, lanes)
+        self._next = now + max(WRITE_SECONDS, REST * (time.thread_time() - started))
+
+    @property
+    def is_watched(self) -> bool:
+        """Whether somebody has left a fresh sign."""
         try:
             age = time.time() - (self._folder / SIGN).stat().st_mtime
         except OSError:
             return False
         return age < FRESH_SECONDS
 
-    def write(self, source: str, lanes: list[Lane]) -> None:
+    def _write(self, source: str, lanes: list[Lane]) -> None:
         """Replace the file of a source in one step. A disk that refuses costs a picture only."""
         file = self._folder / f"{source}.json"
         partial = file.with_suffix(".partial")
         with contextlib.suppress(OSError):
+            self._folder.mkdir(exist_ok=True)
             partial.write_text(json.dumps(lanes))
-            os.replace(partial, file)
-
-    def rest(self, seconds: float) -> None:
-        """Note how long gathering and writing took."""
-        self._next = time.monotonic() + max(WRITE_SECONDS, REST * seconds)
+            partial.replace(file)

@@ -41,6 +41,7 @@ class Player:
     num_failures: int = 0  # in a row
     told: float = 0.0  # when it last answered, on the monotonic clock
     rate: float = 0.0  # agent steps per second
+    lanes: list[State] = field(default_factory=list)  # what a few lanes are doing, to be shown
 
     def tell(self, journey: Journey) -> None:
         """Take an answer into account."""
@@ -49,6 +50,7 @@ class Player:
         self.told = now
         self.lasting, self.summary = journey.lasting, journey.summary
         self.waiting, self.version = journey.waiting, journey.version
+        self.lanes = journey.lanes
         self.num_failures = 0
 
     def fail(self, name: str) -> None:
@@ -223,6 +225,10 @@ class Acting:
             self._journal.add_episode(episode)
 
     # Records
+
+    def lanes(self) -> dict[str, list[State]]:
+        """Tell what a few lanes were doing at the end of their latest call."""
+        return {"evaluator": self._evaluator.lanes, "actor": self.actors[0].lanes}
 
     def summary(self) -> dict[str, float | None]:
         """What actors and evaluator last said of themselves."""

@@ -141,6 +141,10 @@ class Cluster:
         """What the parts say of themselves when a line of metrics is written."""
         return {**self.acting.summary(), **self.storage.summary(), **self.live()}
 
+    def lanes(self) -> dict[str, list[State]]:
+        """Tell what the first actor and the evaluator were doing when they last answered."""
+        return self.acting.lanes()
+
     def live(self) -> dict[str, float]:
         """The state of the cluster now."""
         tally, actors = self.tally, self.acting.actors

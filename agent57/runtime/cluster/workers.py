@@ -28,6 +28,7 @@ from agent57.runtime.allocator import keep_freed_memory
 from agent57.seeds import Role, generator
 from agent57.storage.means import Means
 from agent57.types import Batch, Episode
+from agent57.video.lane_files import SHOWN_LANES
 
 Arrays = dict[str, np.ndarray]
 State = dict[str, Any]
@@ -48,6 +49,7 @@ class Journey:
     scalars: dict[str, float]  # means over the steps
     summary: dict[str, float | None]
     lasting: State  # what another process needs to take over
+    lanes: list[State]  # what a few lanes are doing, to be shown
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -157,6 +159,7 @@ class ActorWorker:
             scalars=scalars.means(),
             summary=actor.summary(),
             lasting=actor.lasting_state(),
+            lanes=[] if self._index else actor.lanes(SHOWN_LANES["actor"]),
         )
 
     def state_dict(self) -> State | None:
@@ -209,6 +212,7 @@ class EvaluatorWorker:
             scalars={},
             summary=self._evaluator.summary(),
             lasting=self._evaluator.lasting_state(),
+            lanes=self._evaluator.lanes(SHOWN_LANES["evaluator"]),
         )
 
     def state_dict(self) -> State | None:

@@ -1,0 +1,81 @@
+import json
+import os
+import time
+from pathlib import Path
+
+import pytest
+
+from agent57.storage.history import read_lines
+from agent57.video import lane_files
+from agent57.video.lane_files import LaneFiles, LaneWriter
+from tests.runtime.runs import CLOCK, lines, run_config, train
+
+LANES = {"evaluator": [{"lane": 0}], "actor": [{"lane": 0}, {"lane": 1}]}
+
+
+def test_nothing_is_gathered_while_nobody_watches(tmp_path: Path) -> None:
+    LaneWriter(tmp_path).show(lambda: pytest.fail("gathered"))
+    assert not (tmp_path / "live").exists()
+    LaneFiles(tmp_path).ask()
+    old = time.time() - 60
+    os.utime(tmp_path / "live" / "watched", (old, old))
+    LaneWriter(tmp_path).show(lambda: pytest.fail("gathered for an old sign"))
+
+
+def test_a_watcher_reads_what_the_training_wrote(tmp_path: Path) -> None:
+    files = LaneFiles(tmp_path)
+    assert files.read() == []
+    files.ask()
+    LaneWriter(tmp_path).show(lambda: LANES)
+    assert files.read() == [*LANES["evaluator"], *LANES["actor"]]
+    assert not list(tmp_path.rglob("*.partial"))
+
+
+def test_writing_is_followed_by_its_share_of_rest(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    clock, work = [100.0], [0.0]
+    monkeypatch.setattr(lane_files.time, "monotonic", lambda: clock[0])
+    monkeypatch.setattr(lane_files.time, "thread_time", lambda: work[0])
+    LaneFiles(tmp_path).ask()
+    writer, times = LaneWriter(tmp_path), []
+
+    def gather() -> dict:
+        times.append(clock[0])
+        work[0] += 0.01
+        return LANES
+
+    for _ in range(100):
+        writer.show(gather)
+        clock[0] += 0.1
+    gaps = [b - a for a, b in zip(times, times[1:], strict=False)]
+    assert min(gaps) >= 0.01 * lane_files.REST
+
+
+def test_a_disk_that_refuses_does_not_end_a_run(tmp_path: Path) -> None:
+    LaneFiles(tmp_path).ask()
+    (tmp_path / "live" / "actor.partial").mkdir()
+    LaneWriter(tmp_path).show(lambda: LANES)
+    assert LaneFiles(tmp_path).read() == LANES["evaluator"]
+
+
+@pytest.mark.parametrize("env", ["toy/cue", "pong"])
+def test_a_watched_run_is_bit_for_bit_the_same(
+    env: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(lane_files, "WRITE_SECONDS", 0.0)
+    monkeypatch.setattr(lane_files, "REST", 0)
+    monkeypatch.setattr("agent57.runtime.session.VIEW_SECONDS", 0.0)
+    config = run_config(env, 400 if env == "pong" else 300)
+    train(config, tmp_path / "alone")
+    monkeypatch.setattr(LaneWriter, "is_watched", True)
+    train(config, tmp_path / "watched")
+    assert read_lines(tmp_path / "alone" / "episodes.jsonl") == read_lines(
+        tmp_path / "watched" / "episodes.jsonl"
+    )
+    rows = [
+        [{k: v for k, v in row.items() if k not in CLOCK} for row in lines(path, "metrics.jsonl")]
+        for path in (tmp_path / "alone", tmp_path / "watched")
+    ]
+    assert rows[0] == rows[1]
+    assert json.loads((tmp_path / "watched" / "live" / "actor.json").read_text())

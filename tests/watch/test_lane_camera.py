@@ -1,0 +1,92 @@
+import base64
+import io
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from PIL import Image
+
+from agent57.envs.make import make_env
+from agent57.envs.spec import VectorEnv
+from agent57.player import Player
+from agent57.seeds import Role
+from agent57.watch import lane_camera
+from agent57.watch.lane_camera import LaneCamera, as_png
+from tests.runtime.runs import run_config
+
+LANES = 2
+
+
+def playing(task: str, num_steps: int) -> tuple[Player, VectorEnv, LaneCamera]:
+    config = run_config(task, 1000)
+    env = make_env(config.env, LANES)
+    roles = (Role.ACTOR_EPISODES, Role.ACTOR_ACTIONS)
+    player = Player(config, env, np.full(LANES, 0.3), roles, 4, torch.device("cpu"))
+    assert player.glances(LANES) == []
+    player.begin(np.ones(LANES, bool), np.array([1, 3]))
+    for _ in range(num_steps):
+        player.step()
+    return player, env, LaneCamera(config.env)
+
+
+def shown(picture: dict[str, str]) -> np.ndarray:
+    content = base64.b64decode(picture["source"].removeprefix("data:image/png;base64,"))
+    return np.asarray(Image.open(io.BytesIO(content)))
+
+
+@pytest.mark.parametrize("task", ["pong", "toy/mine", "CartPole-v1"])
+def test_the_picture_is_the_lane_as_it_is(task: str) -> None:
+    player, env, camera = playing(task, 6)
+    for more in range(2):  # the camera goes on where it was
+        for lane, told in enumerate(player.glances(LANES)):
+            expected = shown({"source": as_png(env.render(lane))})
+            np.testing.assert_array_equal(shown(camera.picture(str(lane), told)), expected)
+        if more == 0:
+            player.step()
+    env.close()
+
+
+def test_a_glance_tells_what_the_lane_did_and_why() -> None:
+    player, env, _ = playing("random_coin", 3)
+    played = player.step()
+    told = player.glances(LANES)[1]
+    assert told["lane"] == 5
+    assert told["arm"] == 3
+    assert told["steps"] == 4
+    assert told["action_names"] == ["up", "down", "left", "right"]
+    assert told["action"] == played.action[1]
+    np.testing.assert_array_equal(told["values"], played.value[:, 1])
+    assert told["novelty"] * told["modulation"] == pytest.approx(float(played.intrinsic[1]))
+    env.close()
+
+
+def test_a_long_episode_is_caught_up_with_in_turns(monkeypatch: pytest.MonkeyPatch) -> None:
+    player, env, camera = playing("CartPole-v1", 6)
+    monkeypatch.setattr(lane_camera, "TURN_SECONDS", -1.0)
+    told = player.glances(1)[0]
+    assert camera.picture("a", told) == {"note": "catching up: 6 steps behind"}
+    monkeypatch.setattr(lane_camera, "TURN_SECONDS", 1.0)
+    assert "source" in camera.picture("a", told)
+    env.close()
+
+
+def test_an_episode_that_cannot_be_repeated_is_not_shown() -> None:
+    player, env, camera = playing("CartPole-v1", 6)
+    told = {**player.glances(1)[0], "score": -1.0}
+    note = "played again, this episode takes another course"
+    assert camera.picture("a", told) == {"note": note}
+    env.close()
+
+
+def test_large_pictures_are_made_smaller(tmp_path: Path) -> None:
+    picture = shown({"source": as_png(np.zeros((900, 600, 3), np.uint8))})
+    assert picture.shape == (240, 160, 3)
+
+
+def test_atari_and_minigrid_name_their_actions() -> None:
+    for task, names in (("pong", "noop"), ("MiniGrid-Empty-5x5-v0", "left")):
+        env = make_env(run_config(task, 100).env, 1)
+        assert len(env.spec.action_names) == env.spec.num_actions
+        assert env.spec.action_names[0] == names
+        env.close()
