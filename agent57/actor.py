@@ -1,4 +1,4 @@
-"""Gathers experience: a player whose lanes each have a bandit, cut into blocks for the replay.
+"""Gathers experience: a player with a bandit per lane, whose steps are cut into blocks.
 
 - each lane is one of the paper's L actors, with its own epsilon_l and its own bandit
 - the bandit chooses the arm of each episode and learns from its undiscounted extrinsic return
@@ -6,25 +6,22 @@
 - weights are pulled every `pull_period` steps
 """
 
-import dataclasses
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 import torch
+from torch import Tensor
 
 from agent57.bandit import Controller, make_controller
 from agent57.config import Config
-from agent57.envs.spec import VectorEnv, nothing
+from agent57.envs.spec import VectorEnv
 from agent57.ops.family import betas, gammas, lane_epsilons
-from agent57.ops.priority import sequence_priority, trained_rows
-from agent57.ops.td import mixed_td_error, td_errors, value_weights
-from agent57.ops.td_scale import td_scale
+from agent57.ops.td import saved_squares, td_errors, td_scale, window_priorities
 from agent57.player import Player, PublishedWeights
-from agent57.replay.assembler import Assembled, Assembler, WindowTraces
+from agent57.replay.assembler import Assembler
 from agent57.replay.block import Block, Layout
 from agent57.seeds import Role, generator
-from agent57.types import Episode, Played
+from agent57.types import Episode, Played, Windows
 
 
 class Actor:
@@ -62,11 +59,14 @@ class Actor:
             config.sequence,
             layout,
             env.num_lanes,
+            self._priorities,
             first_lane=first_lane,
             compression=config.replay.compression,
             threads=config.replay.threads,
         )
-        self._beta, self._gamma = betas(config.family), gammas(config.family)
+        self._beta = torch.from_numpy(betas(config.family)).float()
+        self._gamma = torch.from_numpy(gammas(config.family)).float()
+        self._td_squares = torch.zeros(layout.num_values + 1, config.family.arms)
         self._needs_begin = np.ones(env.num_lanes, dtype=bool)
         self.num_steps = 0  # of each lane
         self.weights_version = -1
@@ -81,20 +81,15 @@ class Actor:
         """Agent steps played by all lanes."""
         return self.num_steps * self._env.num_lanes
 
-    def step(
-        self, meanwhile: Callable[[], None] = nothing
-    ) -> tuple[list[Block], list[Episode], dict[str, float]]:
-        """Play one step in every lane: the blocks and episodes it completed, and what to log.
-
-        `meanwhile` is called while the environment plays.
-        """
+    def step(self) -> tuple[list[Block], list[Episode], dict[str, float]]:
+        """Play one step in every lane; return new blocks, ended episodes and scalars to log."""
         if self.num_steps % self._config.actor.pull_period == 0:
             self._pull()
         if self._needs_begin.any():
             self._begin()
-        played = self.player.step(meanwhile)
+        played = self.player.step()
         self.num_steps += 1
-        blocks = self._with_priorities(self._assembler.add(played))
+        blocks = self._assembler.add(played)
         self._needs_begin = played.terminated | played.truncated
         return blocks, self._finish(), self._diagnostics(played)
 
@@ -102,6 +97,7 @@ class Actor:
         weights, version = self._published()
         if version != self.weights_version:
             self.player.load_weights(weights, version)
+            self._td_squares = weights["td_squares"].cpu().clone()
             self.weights_version = version
 
     def _begin(self) -> None:
@@ -118,42 +114,24 @@ class Actor:
             controller.observe(episode.arm, episode.episode_return)
         return episodes
 
-    def _with_priorities(self, assembled: Assembled) -> list[Block]:
-        """The blocks, each with the initial priority of the window it completes."""
-        if assembled.traces is None:
-            return assembled.blocks
-        priorities = iter(self._initial_priorities(assembled.traces))
-        return [
-            dataclasses.replace(block, priority=next(priorities))
-            if block.completes_window(self._config.sequence)
-            else block
-            for block in assembled.blocks
-        ]
-
     @torch.inference_mode()
-    def _initial_priorities(self, traces: WindowTraces) -> list[float]:
-        """Priorities of new windows, with the actor's values for online and target alike."""
-        rows = {
-            name: torch.from_numpy(getattr(traces, name).T.copy())
-            for name in ("action", "action_prob", "extrinsic", "intrinsic", "discount", "mask")
-        }
-        value = torch.from_numpy(traces.value.transpose(2, 1, 0, 3).copy())
-        arms = traces.arm
-        beta = torch.from_numpy(self._beta[arms]).float()
-        gamma = torch.from_numpy(self._gamma[arms]).float()
-        values = self._config.network.values
+    def _priorities(self, windows: Windows, value: Tensor) -> Tensor:
+        """Initial priorities of new windows: the actor's values are both online and target."""
+        config = self._config
+        beta, gamma = self._beta[windows.arm], self._gamma[windows.arm]
         td = td_errors(
-            value, value, **rows, beta=beta, gamma=gamma, loss=self._config.learner, values=values
+            value,
+            value,
+            windows,
+            beta=beta,
+            gamma=gamma,
+            loss=config.learner,
+            values=config.network.values,
         )
-        if self._config.learner.td_scale != "none":
-            td = td / td_scale(self.player.networks.td_squares.cpu())[:, None, arms]
-        mixed = mixed_td_error(td, value_weights(beta, values))
-        start = torch.from_numpy(traces.start)
-        trained = trained_rows(rows["mask"], start, self._config.sequence.burn_in)
-        priorities = sequence_priority(mixed, trained, self._config.replay.priority_mix)
+        priorities, _ = window_priorities(td, td_scale(self._td_squares), windows, beta, config)
         if not torch.isfinite(priorities).all():
             raise FloatingPointError("the first priority of a window is not finite")
-        return priorities.tolist()
+        return priorities
 
     def _diagnostics(self, played: Played) -> dict[str, float]:
         """Means over the lanes of one step."""
@@ -185,7 +163,7 @@ class Actor:
         return self._assembler.num_waiting
 
     def lasting_state(self) -> dict[str, Any]:
-        """What outlives an episode: enough for another process to take over with new ones."""
+        """State that outlives an episode: enough for another process to take over with new ones."""
         return {
             "player": self.player.lasting_state(),
             "controllers": [controller.state_dict() for controller in self._controllers],
@@ -205,6 +183,7 @@ class Actor:
             "player": self.player.state_dict(),
             "controllers": [controller.state_dict() for controller in self._controllers],
             "assembler": self._assembler.state_dict(),
+            "td_squares": self._td_squares.clone(),
             "needs_begin": self._needs_begin.tolist(),
             "num_steps": self.num_steps,
             "weights_version": self.weights_version,
@@ -216,6 +195,7 @@ class Actor:
         for controller, saved in zip(self._controllers, state["controllers"], strict=True):
             controller.load_state_dict(saved)
         self._assembler.load_state_dict(state["assembler"])
+        self._td_squares = saved_squares(state, state["player"]["networks"], self._td_squares)
         self._needs_begin = np.array(state["needs_begin"])
         self.num_steps = state["num_steps"]
         self.weights_version = state["weights_version"]

@@ -1,8 +1,8 @@
 """Several learners that act as one: each takes a share of every batch, gradients are averaged.
 
-All of them start from the same weights and make the same steps, so their weights stay the same and
-any one of them can be asked for weights or be saved. What has to be agreed on is what a batch is
-divided by (`Learner` scales its losses by it) and the gradient; the rest is computed by each alone.
+All learners start from the same weights and make the same steps. Their weights stay the same, so
+any one of them can be asked for weights or be saved. They agree on the sizes that losses are
+divided by, on statistics of the whole batch, and on the gradient; each computes the rest alone.
 """
 
 from collections.abc import Iterable, Iterator
@@ -29,12 +29,27 @@ def _together() -> Iterator[None]:
         raise LearnerMissing((str(error).splitlines() or [""])[0]) from error
 
 
-class LearnerGroup:
+class LoneLearner:
+    """A group of one: nothing is exchanged."""
+
+    def check_in_step(self, num_updates: int) -> None:
+        """Raise RuntimeError unless all learners have made the same number of updates."""
+
+    def gather(self, values: Tensor) -> Tensor:
+        """The values of every learner, [D, ...]; the same answer for all of them."""
+        return values[None]
+
+    def average(self, tensors: Iterable[Tensor]) -> None:
+        """Replace each tensor by its mean over the learners, all of them in one exchange."""
+
+
+class LearnerGroup(LoneLearner):
     """The learners of a run, of which this process holds one."""
 
-    def __init__(self, group: "dist.ProcessGroup") -> None:
+    def __init__(self, group: "dist.ProcessGroup", device: torch.device) -> None:
         self._group = group
-        self.num_learners = group.size()
+        self._device = device
+        self._num_learners = group.size()
 
     @classmethod
     def join(cls, address: str, rank: int, num_learners: int, device: torch.device) -> Self:
@@ -53,15 +68,21 @@ class LearnerGroup:
             world_size=num_learners,
         )
         assert dist.group.WORLD is not None
-        return cls(dist.group.WORLD)
+        return cls(dist.group.WORLD, device)
 
     def leave(self) -> None:
         """Leave the group; the others cannot go on without this learner."""
         dist.destroy_process_group(self._group)
 
+    def check_in_step(self, num_updates: int) -> None:
+        """Raise RuntimeError unless all learners have made the same number of updates."""
+        counts = self.gather(torch.tensor(num_updates, device=self._device)).tolist()
+        if len(set(counts)) > 1:
+            raise RuntimeError(f"learners of a group are out of step: {counts} updates were made")
+
     def gather(self, values: Tensor) -> Tensor:
         """The values of every learner, [D, ...]; the same answer for all of them."""
-        gathered = [torch.empty_like(values) for _ in range(self.num_learners)]
+        gathered = [torch.empty_like(values) for _ in range(self._num_learners)]
         with _together():
             dist.all_gather(gathered, values.contiguous(), group=self._group)
         return torch.stack(gathered)
@@ -72,6 +93,6 @@ class LearnerGroup:
         flat = torch.cat([tensor.reshape(-1) for tensor in tensors])
         with _together():
             dist.all_reduce(flat, group=self._group)
-        means = (flat / self.num_learners).split([tensor.numel() for tensor in tensors])
+        means = (flat / self._num_learners).split([tensor.numel() for tensor in tensors])
         for tensor, mean in zip(tensors, means, strict=True):
             tensor.copy_(mean.view(tensor.shape))

@@ -19,20 +19,28 @@ from torch import Tensor, nn
 
 from agent57.compilation import compiled
 from agent57.config import Config, require
-from agent57.data_parallel import LearnerGroup
+from agent57.data_parallel import LoneLearner
 from agent57.nets.networks import Networks
 from agent57.ops.family import betas, gammas
 from agent57.ops.policy import epsilon_greedy, mix_values
-from agent57.ops.priority import importance_weights, sequence_priority, trained_rows
 from agent57.ops.retrace import retrace_traces
-from agent57.ops.td import mixed_td_error, td_errors, value_weights
-from agent57.ops.td_scale import follow, summed_squares, td_scale
+from agent57.ops.td import (
+    follow,
+    importance_weights,
+    saved_squares,
+    summed_squares,
+    td_errors,
+    td_scale,
+    trained_rows,
+    value_weights,
+    window_priorities,
+)
 from agent57.player import Weights
 from agent57.types import Batch
 
 NOVELTY = ("inverse_dynamics", "rnd")  # the networks that learn what is new
 
-# What metrics are means of: sum and number, scalars or per arm [J]. Of none there is no mean.
+# Metrics are means: sum and number, scalars or per arm [J]. Empty groups are not logged.
 Sums = dict[str, tuple[Tensor, Tensor]]
 
 
@@ -59,7 +67,7 @@ def check_precision(config: Config, device: torch.device) -> None:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Update:
-    """What an update leaves behind."""
+    """The outcome of an update."""
 
     priorities: Tensor  # [B], raw
     metrics: dict[str, float]
@@ -68,10 +76,9 @@ class Update:
 class Learner:
     """The online and target networks and their optimisers.
 
-    With a `group`, this is one of several learners that act as one: each is made of the same
-    weights, loads the same state, and is given its share of the windows of each batch, at the same
-    time as the others. Losses, gradients and metrics are then those of the whole batch, the
-    priorities those of the share.
+    In a `group` of several learners, all start with the same weights, load the same state, and
+    take their shares of the windows of each batch at the same time. Losses, gradients and metrics
+    are then those of the whole batch; priorities are those of the share.
     """
 
     def __init__(
@@ -79,12 +86,12 @@ class Learner:
         config: Config,
         networks: Networks,
         device: torch.device,
-        group: LearnerGroup | None = None,
+        group: LoneLearner | None = None,
     ) -> None:
         check_precision(config, device)
         self._config = config
         self._device = device
-        self._group = group
+        self._group = group or LoneLearner()
         self.networks = networks.to(device).train()
         self._target = copy.deepcopy(networks.value).requires_grad_(False).to(device)
         self._beta = torch.from_numpy(betas(config.family)).float().to(device)
@@ -93,6 +100,8 @@ class Learner:
         self._optimisers = {
             name: self._make_optimiser(name, module) for name, module in self._trained.items()
         }
+        # Running mean squares of the TD errors of each arm, see `ops.td.follow`.
+        self._td_squares = torch.zeros(networks.num_values + 1, config.family.arms, device=device)
         self._compiled_losses = compiled(self._losses, config.learner.compile, device)
         self.num_updates = 0
 
@@ -118,22 +127,20 @@ class Learner:
         )
 
     def weights(self) -> tuple[Weights, int]:
-        """The online networks and their version, as actors pull them."""
-        return self.networks.state_dict(), self.num_updates
+        """The online networks and the scale of their errors, as actors pull them; their version."""
+        return {**self.networks.state_dict(), "td_squares": self._td_squares}, self.num_updates
 
     def update(self, batch: Batch) -> Update:
         """One step of every optimiser; raises `NonFiniteUpdate` before any weight is touched."""
         batch = batch.to(self._device)
         losses, priorities, squares, sums = self._compiled_losses(batch)
-        if self._group is not None:
-            share = self._shares(self._group, batch)
-            losses = {name: loss * share[name] for name, loss in losses.items()}
+        share = self._shares(batch)
+        losses = {name: loss * share[name] for name, loss in losses.items()}
         for optimiser in self._optimisers.values():
             optimiser.zero_grad(set_to_none=True)
         torch.stack(list(losses.values())).sum().backward()
-        if self._group is not None:
-            parameters = (p for module in self._trained.values() for p in module.parameters())
-            self._group.average(p.grad for p in parameters if p.grad is not None)
+        parameters = (p for module in self._trained.values() for p in module.parameters())
+        self._group.average(p.grad for p in parameters if p.grad is not None)
         norms = {name: self._clip(module) for name, module in self._trained.items()}
         metrics = self._metrics(losses, norms, priorities, sums)
         for name, value in metrics.items():
@@ -141,35 +148,30 @@ class Learner:
                 raise NonFiniteUpdate(name, batch.map(lambda x: x.cpu()))
         for optimiser in self._optimisers.values():
             optimiser.step()
-        if self._group is not None:
-            squares = self._group.gather(squares).sum(0)
-        follow(self.networks.td_squares, squares)
+        follow(self._td_squares, self._group.gather(squares).sum(0))
         self.num_updates += 1
         if self.num_updates % self._config.learner.target_period == 0:
             self._target.load_state_dict(self.networks.value.state_dict())
         return Update(priorities=priorities.cpu(), metrics=metrics)
 
-    def _shares(self, group: LearnerGroup, batch: Batch) -> dict[str, Tensor]:
-        """What each loss of this learner's windows counts in that of the whole batch.
+    def _shares(self, batch: Batch) -> dict[str, Tensor]:
+        """The factor of each loss of this learner's windows in the loss of the whole batch.
 
         Value losses are means over windows, weighted relative to the batch's largest weight, and
         novelty losses are means over the steps that exist. Scaled by its share, a loss is one of D
-        terms whose mean is the loss of one learner.
+        terms whose mean is the loss of one learner. The shares of a lone learner are 1.
         """
+        self._group.check_in_step(self.num_updates)
         num_steps = batch.mask.sum(0).clamp(max=self._config.learner.novelty_steps).sum()
         largest = batch.probability.amin() ** -self._config.replay.importance_exponent
-        known = largest.new_tensor([len(batch.arm), self.num_updates])
-        own = torch.stack([known[0], num_steps, largest, known[1]])  # float64
-        every = group.gather(own)  # [D, 4]
-        if (every[:, 3] != self.num_updates).any():
-            counts = every[:, 3].long().tolist()
-            raise RuntimeError(f"learners of a group are out of step: {counts} updates were made")
+        own = torch.stack([largest.new_tensor(len(batch.arm)), num_steps, largest])  # float64
+        every = self._group.gather(own)  # [D, 3]
         windows, steps = (own / every.mean(0))[:2]
         value = (windows * largest / every[:, 2].amax()).float()
         return {name: steps.float() if name in NOVELTY else value for name in self._trained}
 
     def _clip(self, module: nn.Module) -> Tensor:
-        """Clip the gradient of one network; its norm before that."""
+        """Clip the gradient of one network; return its norm before the clip."""
         return nn.utils.clip_grad_norm_(module.parameters(), self._config.learner.clip_norm)
 
     def _metrics(
@@ -179,16 +181,14 @@ class Learner:
         priorities: Tensor,
         sums: Sums,
     ) -> dict[str, float]:
-        """What to log, of the whole batch."""
+        """Scalars to log, of the whole batch."""
         one = priorities.new_ones(())
         sums = {f"loss/{name}": (loss.detach(), one) for name, loss in losses.items()} | sums
         names = [name for key, (total, _) in sums.items() for name in _names(key, total)]
         pairs = [torch.stack(pair).reshape(2, -1).float() for pair in sums.values()]
         sum_and_number = torch.cat(pairs, dim=1)  # [2, metrics]
-        largest = priorities.max()
-        if self._group is not None:
-            sum_and_number = self._group.gather(sum_and_number).sum(0)
-            largest = self._group.gather(largest).amax()
+        sum_and_number = self._group.gather(sum_and_number).sum(0)
+        largest = self._group.gather(priorities.max()).amax()
         means = zip(names, *sum_and_number.tolist(), strict=True)
         largest_priority, *values = torch.stack([largest, *norms.values()]).tolist()
         gradients = dict(zip(norms, values, strict=True))
@@ -214,26 +214,19 @@ class Learner:
         td = td_errors(
             online,
             target,
-            action=batch.action,
-            action_prob=batch.action_prob,
-            extrinsic=batch.extrinsic,
-            intrinsic=batch.intrinsic,
-            discount=batch.discount,
-            mask=batch.mask,
+            batch,
             beta=beta,
             gamma=gamma,
             loss=config.learner,
             values=config.network.values,
         )
-        trained = trained_rows(batch.mask, batch.start, config.sequence.burn_in)
+        trained = trained_rows(batch, config.sequence.burn_in)
         weight = importance_weights(batch.probability, config.replay.importance_exponent)
         squares = summed_squares(td.detach(), trained, batch.arm, len(self._beta))
-        scaled = td / td_scale(self.networks.td_squares)[:, None, batch.arm]
-        in_loss = scaled if config.learner.td_scale == "both" else td
-        in_priority = td if config.learner.td_scale == "none" else scaled
+        scale = td_scale(self._td_squares)
+        in_loss = td / scale[:, None, batch.arm] if config.learner.td_scale == "both" else td
         value_loss = self._reduce(in_loss, trained, weight.float())
-        mixed = mixed_td_error(in_priority.detach(), value_weights(beta, config.network.values))
-        priorities = sequence_priority(mixed, trained, config.replay.priority_mix)
+        priorities, mixed = window_priorities(td.detach(), scale, batch, beta, config)
         losses = dict(zip(self._trained, value_loss, strict=False))
         sums = {
             **{
@@ -252,9 +245,9 @@ class Learner:
     def _diagnostics(
         self, batch: Batch, online: Tensor, target: Tensor, td: Tensor, trained: Tensor
     ) -> Sums:
-        """Over the trained rows: size of the TD errors, lead of the best action, traces, per arm.
+        """Means over the trained rows, per arm: size of TD errors, lead of the best action, traces.
 
-        Beside them each arm's share of the windows, and how far the target networks are behind.
+        Also each arm's share of the windows, and how far the target networks are behind.
         """
         config = self._config
         weight = value_weights(self._beta[batch.arm], config.network.values)[:, None]
@@ -314,9 +307,9 @@ class Learner:
     def _novelty_losses(
         self, batch: Batch, prepared: Tensor
     ) -> tuple[dict[str, Tensor], tuple[Tensor, Tensor]]:
-        """Inverse dynamics and RND on the last valid steps of each window (NGU, appendix A).
+        """Losses of inverse dynamics and RND on the last valid steps of windows (NGU, appendix A).
 
-        Beside the losses: how many actions were recognised, and of how many.
+        Also the number of actions that were recognised, and of how many.
         """
         embedding, rnd = self.networks.embedding, self.networks.rnd
         assert embedding is not None
@@ -325,7 +318,7 @@ class Learner:
         back = torch.arange(self._config.learner.novelty_steps, device=self._device)[:, None]
         row = length - 1 - back  # [S, B]
         exists = (row >= 0).float().flatten()
-        share = exists / exists.sum()  # of each step in the means: rows that do not exist, 0
+        share = exists / exists.sum()  # weight of each step in the means, 0 if it does not exist
         row = row.clamp(min=0)
         column = torch.arange(row.shape[1], device=self._device).expand_as(row)
         row, column = row.flatten(), column.flatten()
@@ -342,6 +335,7 @@ class Learner:
         """Everything needed to go on."""
         return {
             "networks": self.networks.state_dict(),
+            "td_squares": self._td_squares,
             "target": self._target.state_dict(),
             "optimisers": {name: opt.state_dict() for name, opt in self._optimisers.items()},
             "num_updates": self.num_updates,
@@ -350,6 +344,7 @@ class Learner:
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Go on from `state`."""
         self.networks.load_state_dict(state["networks"])
+        self._td_squares = saved_squares(state, state["networks"], self._td_squares)
         self._target.load_state_dict(state["target"])
         for name, optimiser in self._optimisers.items():
             optimiser.load_state_dict(state["optimisers"][name])

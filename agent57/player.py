@@ -1,7 +1,7 @@
 """Plays E lanes of a task with the value networks: the only place that acts.
 
-Warm-up, training and evaluation differ by epsilon, by who chooses the arms and by where the steps
-go, not by code. A player does not choose arms, store experience or learn.
+Warm-up, training and evaluation run the same code. They differ in epsilon, in who chooses the arms
+and in where the steps go. A player does not choose arms, store experience or learn.
 
 One step: values of all lanes in one batch -> epsilon-greedy actions with their true probabilities
 -> the emulators -> embedding, RND and episodic novelty of the states arrived at.
@@ -18,8 +18,8 @@ from torch import Tensor
 
 from agent57.config import Config
 from agent57.curiosity.reward import Curiosity
-from agent57.envs.spec import EnvSpec, Step, VectorEnv, nothing
-from agent57.nets.networks import Networks
+from agent57.envs.spec import Step, VectorEnv
+from agent57.nets.networks import Networks, make_networks
 from agent57.nets.side_by_side import SideBySide
 from agent57.ops.family import betas, gammas
 from agent57.ops.policy import choose_actions, mix_values
@@ -31,26 +31,9 @@ Weights = dict[str, Tensor]
 PublishedWeights = Callable[[], tuple[Weights, int]]  # the learner's weights and their version
 
 
-def make_networks(config: Config, spec: EnvSpec) -> Networks:
-    """The agent's networks for a task, with weights drawn from the run's seed."""
-    seed = sequence(config.run.seed, Role.NETWORKS).generate_state(1)[0]
-    with torch.random.fork_rng(devices=[]):
-        torch.manual_seed(int(seed))
-        return Networks(
-            config.network,
-            spec.kind,
-            spec.observation_shape,
-            spec.max_value,
-            spec.num_actions,
-            config.family.arms,
-            config.family.is_curious,
-            config.learner.squash_epsilon,
-        )
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Decision:
-    """What the lanes are about to do, and why."""
+    """Actions that the lanes are about to play, and the values behind them."""
 
     action: np.ndarray  # [E] int64
     action_prob: np.ndarray  # [E] float32
@@ -101,7 +84,7 @@ class Player:
         device: torch.device,
         networks: Networks | None = None,
     ) -> None:
-        """With `networks` given, several players share them; else they are the player's own."""
+        """`networks` may be shared with other players; by default the player makes its own."""
         self._config = config
         self._env = env
         self._epsilon = epsilon
@@ -148,7 +131,7 @@ class Player:
     def begin(self, lanes: np.ndarray, arms: np.ndarray) -> None:
         """Start new episodes in the lanes of the mask [E], with the given arms [E]."""
         seeds = np.zeros(len(lanes), dtype=np.int64)
-        self._previous_action = self._previous_action.copy()  # it belongs to the step it was played
+        self._previous_action = self._previous_action.copy()  # the old array belongs to a `Played`
         for lane in np.flatnonzero(lanes):
             counters = (self._first_lane + int(lane), int(self._num_begun[lane]))
             root = sequence(self._config.run.seed, self._episode_role, *counters)
@@ -167,13 +150,10 @@ class Player:
         if self.curiosity is not None:
             self.curiosity.begin(lanes, self._prepared)
 
-    def step(self, meanwhile: Callable[[], None] = nothing) -> Played:
-        """Play one action in every lane. Lanes whose episode ended must be begun anew.
-
-        `meanwhile` is called while the environment plays.
-        """
+    def step(self) -> Played:
+        """Play one action in every lane. Lanes whose episode ended must be begun anew."""
         decision = self.decide()
-        return self.arrive(decision, self._env.step(decision.action, meanwhile))
+        return self.arrive(decision, self._env.step(decision.action))
 
     @torch.inference_mode()
     def decide(self) -> Decision:
@@ -189,7 +169,7 @@ class Player:
 
     @torch.inference_mode()
     def arrive(self, decision: Decision, step: Step) -> Played:
-        """Take in what the chosen actions brought."""
+        """Take in the outcome of the chosen actions."""
         action, value = decision.action, decision.value
         before, state, previous = self._observation, self._state, self._previous()
         self._observation, self._state = step.observation, decision.next_state
@@ -300,7 +280,7 @@ class Player:
         return mix_values(value, weight, learner.mixture, learner.squash_epsilon)
 
     def lasting_state(self) -> dict[str, Any]:
-        """What outlives an episode: how far the random streams were read, and novelty's scales."""
+        """State that outlives an episode: positions of random streams, scales of the novelty."""
         return {
             "uniforms": self._uniforms.state_dict(),
             "num_begun": torch.from_numpy(self._num_begun.copy()),

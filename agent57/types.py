@@ -1,4 +1,4 @@
-"""What travels between the parts, and how time is aligned. No behaviour lives here.
+"""The records that travel between the parts, and how time is aligned. No behaviour lives here.
 
 Row t of anything is
 
@@ -16,13 +16,33 @@ recurrent state, C Y X image.
 """
 
 import dataclasses
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Self
+from typing import Literal, Self
 
 import numpy as np
 import torch
 from torch import Tensor
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EnvSpec:
+    """The properties of a task that agents are built for."""
+
+    name: str
+    kind: Literal["pixels", "grid", "vector"]  # which torso fits
+    observation_shape: tuple[int, ...]  # (C, Y, X), or (D,) for a vector
+    observation_dtype: Literal["uint8", "float32"]
+    num_actions: int
+    frames_per_step: int  # emulator frames per agent step; 1 outside Atari
+    max_value: int = 255  # of a uint8 observation
+    action_names: tuple[str, ...] = ()  # by action; empty where the task names none
+
+    @property
+    def observation_bytes(self) -> int:
+        """Bytes of one observation before compression."""
+        return math.prod(self.observation_shape) * np.dtype(self.observation_dtype).itemsize
 
 
 class Bundle:
@@ -41,24 +61,37 @@ class Bundle:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Batch(Bundle):
-    """B windows of T rows, time-major. Rows beyond an episode's end are zero, their mask too."""
+class Windows(Bundle):
+    """The steps of B windows of T rows, time-major.
 
-    observation: Tensor  # [T+1, B, ...] uint8 or float32
-    previous_action: Tensor  # [T+1, B] int64
-    previous_extrinsic: Tensor  # [T+1, B] float32
-    previous_intrinsic: Tensor  # [T+1, B] float32
+    Rows after the end of an episode are padding: their mask is False and all else is 0, except
+    that the probability of the action is 1.
+    """
+
     action: Tensor  # [T, B] int64
-    action_prob: Tensor  # [T, B] float32, mu(action | observation) as played; 1 in padding
+    action_prob: Tensor  # [T, B] float32, mu(action | observation) as played
     extrinsic: Tensor  # [T, B] float32
     intrinsic: Tensor  # [T, B] float32
     discount: Tensor  # [T, B] float32, 0 where the episode terminated
     mask: Tensor  # [T, B] bool, False in padding
     arm: Tensor  # [B] int64
     start: Tensor  # [B] int64, agent steps of the episode before the window's first row
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Batch(Windows):
+    """Windows with everything the learner needs to train on them."""
+
+    observation: Tensor  # [T+1, B, ...] uint8 or float32
+    previous_action: Tensor  # [T+1, B] int64
+    previous_extrinsic: Tensor  # [T+1, B] float32
+    previous_intrinsic: Tensor  # [T+1, B] float32
     state: Tensor  # [V, 2, B, H] float32, recurrent state before the window's first row
     key: Tensor  # [B] int64, names the window when its priority is written back
     probability: Tensor  # [B] float64, with which the window was drawn
+
+
+WINDOW_AXIS = {"arm": 0, "start": 0, "key": 0, "probability": 0, "state": 2}  # of a Batch; else 1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -38,9 +38,9 @@ def make(args: argparse.Namespace):
 
 def play_alone(config, index: int, seconds: float, ready, go, answers) -> None:
     from agent57.envs.make import check_env
-    from agent57.player import make_networks
+    from agent57.nets.networks import make_networks
+    from agent57.replay.block import make_layout
     from agent57.runtime.cluster.workers import ActorWorker, arrays_of
-    from agent57.runtime.inline import make_layout
 
     spec = check_env(config.env)
     networks = make_networks(config, spec)

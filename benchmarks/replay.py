@@ -70,7 +70,8 @@ def measure_scaling(sizes: tuple[int, ...], repeats: int = 200) -> dict:
     config = ReplayConfig(capacity=sizes[-1], min_windows=1)
     replay = Replay(config, sequence, layout, np.random.default_rng(0))
     assembler = Assembler(
-        sequence, layout, 1, first_lane=0, compression=1, threads=1
+        sequence, layout, 1, lambda windows, _: torch.ones(len(windows.arm)), first_lane=0,
+        compression=1, threads=1,
     )  # fmt: skip
     one, column = np.zeros(1, np.int64), np.zeros(1, np.float32)
     played = Played(
@@ -81,8 +82,7 @@ def measure_scaling(sizes: tuple[int, ...], repeats: int = 200) -> dict:
         state=np.zeros((1, 2, 1, 1), np.float32), value=np.zeros((1, 1, 2), np.float32),
         final_value=np.zeros((1, 1, 2), np.float32),
     )  # fmt: skip
-    (block,), _ = assembler.add(played)
-    block = dataclasses.replace(block, priority=1.0)
+    (block,) = assembler.add(played)
     figures = {}
     for size in sizes:
         begun, before = time.perf_counter(), replay.num_windows

@@ -1,19 +1,19 @@
 """Small agents, a task that is truncated, made-up batches, stand-ins for journal and session."""
 
 from dataclasses import replace
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import torch
 
-from agent57.config import Config, SequenceConfig
+from agent57.config import Config, FamilyConfig, LearnerConfig, NetworkConfig, SequenceConfig
 from agent57.envs.rules import RulesEnv
-from agent57.envs.spec import EnvSpec, VectorEnv
+from agent57.envs.spec import VectorEnv
 from agent57.learner import Learner
-from agent57.player import make_networks
+from agent57.nets.networks import Networks, make_networks
 from agent57.presets import make_config
-from agent57.replay.block import Layout
-from agent57.types import Batch, Episode
+from agent57.replay.block import Layout, make_layout
+from agent57.types import Batch, EnvSpec, Episode
 
 CPU = torch.device("cpu")
 SPEC = EnvSpec(
@@ -95,14 +95,34 @@ def make_learner(config: Config, spec: EnvSpec = SPEC) -> Learner:
 
 
 def layout_of(config: Config, env: VectorEnv) -> Layout:
-    networks = make_networks(config, env.spec)
-    return Layout(
-        observation_shape=env.spec.observation_shape,
-        observation_dtype=env.spec.observation_dtype,
-        num_actions=env.spec.num_actions,
-        num_values=networks.num_values,
-        state=networks.state_size,
+    return make_layout(env.spec, make_networks(config, env.spec))
+
+
+def networks_of(
+    network: NetworkConfig,
+    kind: Literal["pixels", "grid", "vector"],
+    shape: tuple[int, ...],
+    max_value: int = 1,
+    num_actions: int = 4,
+    num_arms: int = 3,
+    squash_epsilon: float = 1e-3,
+) -> Networks:
+    """Networks for a made-up task; those of one arm are not curious."""
+    config = Config(
+        network=network,
+        family=FamilyConfig(arms=num_arms),
+        learner=LearnerConfig(squash_epsilon=squash_epsilon),
     )
+    spec = EnvSpec(
+        name="made up",
+        kind=kind,
+        observation_shape=shape,
+        observation_dtype="float32" if kind == "vector" else "uint8",
+        num_actions=num_actions,
+        frames_per_step=1,
+        max_value=max_value,
+    )
+    return Networks(config, spec)
 
 
 def random_batch(

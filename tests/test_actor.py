@@ -114,7 +114,7 @@ def test_weights_are_pulled_every_pull_period_steps() -> None:
 
     def published() -> tuple[Weights, int]:
         asked.append(actor.num_steps)
-        return learner.networks.state_dict(), len(asked)
+        return learner.weights()[0], len(asked)
 
     env = walk(3)
     actor = Actor(CONFIG, env, layout_of(CONFIG, env), published, CPU)
@@ -174,7 +174,8 @@ def test_first_priorities_are_scaled_like_the_learners() -> None:
     found = []
     for known in (torch.ones_like(squares), squares):
         learner = make_learner(config)
-        learner.networks.td_squares.copy_(torch.cat([known, torch.ones_like(known[:1])]))
+        running = torch.cat([known, torch.ones_like(known[:1])])
+        learner.load_state_dict({**learner.state_dict(), "td_squares": running})
         actor = make_actor(config, learner=learner)
         found.append([block for block in run(actor, 60)[0] if block.priority > 0])
     for plain, scaled in zip(*found, strict=True):
@@ -238,15 +239,3 @@ def test_what_is_behind_the_rewards_is_logged_as_means_over_lanes() -> None:
     incurious, _, logged = make_actor(small_config("r2d2")).step()
     assert not [name for name in logged if name.startswith("curiosity/")]
     assert incurious == []
-
-
-def test_others_may_work_while_the_environment_plays() -> None:
-    plain, busy = make_actor(), make_actor()
-    steps_before: list[int] = []
-    blocks = [
-        block
-        for _ in range(40)
-        for block in busy.step(meanwhile=lambda: steps_before.append(busy.num_steps))[0]
-    ]
-    assert steps_before == list(range(40))
-    assert [b.to_bytes() for b in blocks] == [b.to_bytes() for b in run(plain, 40)[0]]

@@ -14,7 +14,7 @@ from torch import Tensor
 from agent57.config import Config
 from agent57.data_parallel import LearnerGroup
 from agent57.learner import Learner, NonFiniteUpdate
-from agent57.player import make_networks
+from agent57.nets.networks import make_networks
 from agent57.types import Batch
 from tests.small import CPU, SPEC, changed, random_batch, same_tree, small_config
 

@@ -9,13 +9,11 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from agent57.config import Config, ConfigError
-from agent57.envs.spec import EnvSpec
 from agent57.learner import Learner, NonFiniteUpdate
 from agent57.ops.family import betas, gammas
-from agent57.ops.td import td_errors
-from agent57.ops.td_scale import RATE
+from agent57.ops.td import RATE, td_errors, td_scale
 from agent57.presets import PRESETS, make_config
-from agent57.types import Batch
+from agent57.types import Batch, EnvSpec
 from tests.small import (
     SPEC,
     changed,
@@ -78,11 +76,10 @@ def test_an_update_by_definition(clip_norm: float) -> None:
     online, _ = unroll(expected.value, batch, batch.state, slice(None))
     beta = torch.from_numpy(betas(config.family)).float()[batch.arm]
     gamma = torch.from_numpy(gammas(config.family)).float()[batch.arm]
-    rows = ("action", "action_prob", "extrinsic", "intrinsic", "discount", "mask")
     td = td_errors(
         online,
         online.detach(),
-        **{name: getattr(batch, name) for name in rows},
+        batch,
         beta=beta,
         gamma=gamma,
         loss=config.learner,
@@ -117,8 +114,9 @@ def test_an_update_by_definition(clip_norm: float) -> None:
     adam_step(expected.rnd.predictor, rnd, config, "rnd")
     for j in batch.arm.unique():
         errors = td[:, :, batch.arm == j][:, batch.mask[:, batch.arm == j]].detach()
-        expected.td_squares[:2, j] = RATE * errors.square().mean(-1)
-        expected.td_squares[2, j] = RATE
+        squares = learner.weights()[0]["td_squares"]
+        torch.testing.assert_close(squares[:2, j], RATE * errors.square().mean(-1))
+        assert squares[2, j] == pytest.approx(RATE)
     for name, weight in expected.state_dict().items():
         torch.testing.assert_close(
             learner.networks.state_dict()[name], weight, rtol=1e-4, atol=2e-6, msg=name
@@ -318,11 +316,10 @@ def test_targets_come_from_the_target_network_and_priorities_from_online_errors(
     target, _ = unroll(stale, batch, batch.state, slice(None))
     beta = torch.from_numpy(betas(CONFIG.family)).float()[batch.arm]
     gamma = torch.from_numpy(gammas(CONFIG.family)).float()[batch.arm]
-    rows = ("action", "action_prob", "extrinsic", "intrinsic", "discount", "mask")
     td = td_errors(
         online.detach(),
         target.detach(),
-        **{name: getattr(batch, name) for name in rows},
+        batch,
         beta=beta,
         gamma=gamma,
         loss=CONFIG.learner,
@@ -383,11 +380,10 @@ def test_regression_gradient_through_the_burn_in() -> None:
             first, state = first.detach(), state.detach()
         second, _ = unroll(networks.value, batch, state, slice(4, None))
         online = torch.cat([first, second], dim=1)
-        rows = ("action", "action_prob", "extrinsic", "intrinsic", "discount", "mask")
         td = td_errors(
             online,
             online.detach(),
-            **{name: getattr(batch, name) for name in rows},
+            batch,
             beta=torch.zeros(4),
             gamma=torch.from_numpy(gammas(BURN_IN.family)).float()[batch.arm],
             loss=BURN_IN.learner,
@@ -446,6 +442,8 @@ def test_published_weights_carry_the_number_of_updates() -> None:
     learner.update(random_batch(CONFIG))
     weights, version = learner.weights()
     assert version == 1
+    squares = weights.pop("td_squares")
+    assert squares[-1].any()
     assert same_tree(dict(weights), dict(learner.networks.state_dict()))
 
 
@@ -513,8 +511,8 @@ def test_errors_are_scaled_where_it_is_asked_by_definition() -> None:
     updates, known = {}, torch.linspace(0.5, 0.9, 3 * CONFIG.family.arms).view(3, -1)
     for kind in ("none", "priority", "both"):
         learner = make_learner(changed(CONFIG, learner={"td_scale": kind}))
-        learner.networks.td_squares.copy_(known)
-        updates[kind] = learner.update(batch), learner.networks.td_squares.clone()
+        learner.load_state_dict({**learner.state_dict(), "td_squares": known})
+        updates[kind] = learner.update(batch), learner.weights()[0]["td_squares"].clone()
     sizes = {kind: update.metrics for kind, (update, _) in updates.items()}
     assert sizes["none"]["loss/extrinsic"] == sizes["priority"]["loss/extrinsic"]
     assert sizes["none"]["loss/extrinsic"] != sizes["both"]["loss/extrinsic"]
@@ -539,9 +537,9 @@ def test_scaled_losses_do_not_know_the_size_of_errors_by_law(factor: float) -> N
         for parameter in learner.networks.value.parameters():
             parameter.data.zero_()
         zero = learner.networks.value.state_dict()
-        learner.load_state_dict({**learner.state_dict(), "target": zero})
-        learner.networks.td_squares[:2] = size**2
-        learner.networks.td_squares[2] = 1.0
+        squares = torch.full((3, config.family.arms), size**2)
+        squares[2] = 1.0
+        learner.load_state_dict({**learner.state_dict(), "target": zero, "td_squares": squares})
         batch = random_batch(config, LENGTHS)
         rewards = {name: size * getattr(batch, name) for name in ("extrinsic", "intrinsic")}
         found.append(learner.update(replace(batch, **rewards)))
@@ -567,11 +565,10 @@ def test_errors_and_leads_per_arm_by_definition() -> None:
         behind, _ = unroll(stale, batch, batch.state, slice(None))
     beta = torch.from_numpy(betas(CONFIG.family)).float()[batch.arm]
     gamma = torch.from_numpy(gammas(CONFIG.family)).float()[batch.arm]
-    rows = ("action", "action_prob", "extrinsic", "intrinsic", "discount", "mask")
     td = td_errors(
         online,
         behind,
-        **{name: getattr(batch, name) for name in rows},
+        batch,
         beta=beta,
         gamma=gamma,
         loss=CONFIG.learner,
@@ -630,3 +627,19 @@ def test_a_single_action_leads_by_nothing() -> None:
     spec = replace(SPEC, num_actions=1)
     update = make_learner(CONFIG, spec).update(random_batch(CONFIG, spec=spec))
     assert update.metrics["action_gap/0"] == 0
+
+
+def test_states_from_before_errors_were_measured_still_load() -> None:
+    """`td_squares` was missing, then a buffer of the networks without, then with its weights."""
+    learner, squares = make_learner(CONFIG), torch.full((2, CONFIG.family.arms), 4.0)
+    state = learner.state_dict()
+    networks = dict(state["networks"])
+    del state["td_squares"]
+    learner.load_state_dict({**state, "networks": networks})
+    assert not learner.weights()[0]["td_squares"].any()
+    learner.load_state_dict({**state, "networks": {**networks, "td_squares": squares}})
+    known = learner.weights()[0]["td_squares"]
+    assert torch.equal(known, torch.cat([squares, torch.ones(1, CONFIG.family.arms)]))
+    assert torch.equal(td_scale(known), torch.full_like(squares, 2.0))
+    learner.load_state_dict({**state, "networks": {**networks, "td_squares": 3 * known}})
+    assert torch.equal(learner.weights()[0]["td_squares"], 3 * known)

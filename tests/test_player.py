@@ -10,8 +10,9 @@ from agent57.config import Config
 from agent57.curiosity.episodic import EpisodicMemory
 from agent57.envs.make import make_env
 from agent57.envs.rules import RulesEnv
+from agent57.nets.networks import make_networks
 from agent57.ops.family import betas
-from agent57.player import Player, make_networks
+from agent57.player import Player
 from agent57.seeds import Role
 from agent57.types import Played
 from tests.small import CPU, SPEC, changed, make_learner, same_tree, small_config, walk

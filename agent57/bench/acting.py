@@ -13,8 +13,9 @@ from agent57.config import Config, CuriosityConfig, EnvConfig
 from agent57.curiosity.episodic import EpisodicMemory
 from agent57.envs.make import make_env
 from agent57.envs.spec import VectorEnv
-from agent57.player import make_networks
-from agent57.runtime.inline import make_layout
+from agent57.learner import Learner
+from agent57.nets.networks import make_networks
+from agent57.replay.block import make_layout
 
 AIM = 0.5
 NOVELTY_AIM = 0.5
@@ -79,7 +80,7 @@ def make_actor(config: Config, env: VectorEnv) -> Actor:
     """An actor whose learner never learns."""
     networks = make_networks(config, env.spec)
     layout = make_layout(env.spec, networks)
-    return Actor(config, env, layout, lambda: (networks.state_dict(), 0), CPU)
+    return Actor(config, env, layout, Learner(config, networks, CPU).weights, CPU)
 
 
 def flops_of_a_step(scale: str) -> int:

@@ -10,10 +10,9 @@ from agent57.bench.effort import Plan, bench_config
 from agent57.bench.limits import Limits, count_flops
 from agent57.config import Config
 from agent57.envs.make import check_env
-from agent57.envs.spec import EnvSpec
 from agent57.learner import Learner
-from agent57.player import make_networks
-from agent57.types import Batch
+from agent57.nets.networks import make_networks
+from agent57.types import Batch, EnvSpec
 
 EAGER_AIM, COMPILED_AIM = 0.35, 0.55
 CPU = torch.device("cpu")

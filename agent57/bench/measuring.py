@@ -22,11 +22,10 @@ from agent57.bench.play import SEQUENCE, Rows, folded, make_assembler, make_repl
 from agent57.config import Config, EnvConfig, ReplayConfig, SequenceConfig
 from agent57.envs.make import check_env, make_env
 from agent57.learner import Learner
+from agent57.nets.networks import make_networks
 from agent57.planning.machine_costs import OTHER_GAMES, REFERENCE, Costs
 from agent57.planning.sizes import count_sizes
-from agent57.player import make_networks
-from agent57.replay.block import Block
-from agent57.replay.codec import Encoder
+from agent57.replay.block import Block, Encoder
 from agent57.storage.journal import resident_bytes
 from agent57.storage.machine import processor
 
@@ -168,8 +167,8 @@ def _storing(plan: Plan) -> tuple[float, float]:
     config = ReplayConfig(threads=1)
     rows = Rows(folded(record("pong", 4, 640, seed=0), 4))
     replay, assembler = make_replay(config), make_assembler(config, rows.num_lanes)
-    blocks = [b for played in rows.play(640) for b in assembler.add(played).blocks]
-    messages = [replace(block, priority=1.0).to_bytes() for block in blocks]
+    blocks = [b for played in rows.play(640) for b in assembler.add(played)]
+    messages = [block.to_bytes() for block in blocks]
 
     def insert() -> None:
         for message in messages:

@@ -5,6 +5,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 import numpy as np
+import torch
 
 from agent57.config import EnvConfig, ReplayConfig, SequenceConfig
 from agent57.envs.make import make_env
@@ -159,11 +160,13 @@ def make_replay(config: ReplayConfig) -> Replay:
 
 
 def make_assembler(config: ReplayConfig, num_lanes: int) -> Assembler:
-    """What cuts the play of these lanes into blocks."""
+    """An assembler whose windows have random priorities."""
+    rng = np.random.default_rng(0)
     return Assembler(
         SEQUENCE,
         LAYOUT,
         num_lanes,
+        lambda windows, _: torch.from_numpy(rng.exponential(size=len(windows.arm))),
         first_lane=0,
         compression=config.compression,
         threads=config.threads,
@@ -171,8 +174,7 @@ def make_assembler(config: ReplayConfig, num_lanes: int) -> Assembler:
 
 
 def insert(play: Iterable[Played], replay: Replay, assembler: Assembler) -> None:
-    """Play into the replay, with priorities drawn at random."""
-    rng = np.random.default_rng(0)
+    """Play into the replay."""
     for played in play:
-        for block in assembler.add(played).blocks:
-            replay.add(dataclasses.replace(block, priority=float(rng.exponential())))
+        for block in assembler.add(played):
+            replay.add(block)

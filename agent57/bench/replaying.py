@@ -18,9 +18,8 @@ from agent57.bench.play import (
     record,
 )
 from agent57.config import ReplayConfig
-from agent57.replay.block import Block
+from agent57.replay.block import Block, Decoder, Encoder
 from agent57.replay.buffer import Replay
-from agent57.replay.codec import Decoder, Encoder
 
 AIM = 0.5
 BATCH = 64  # windows

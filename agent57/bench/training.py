@@ -13,7 +13,7 @@ import torch
 from agent57.bench.cost import Cost, Result, cost_of
 from agent57.bench.effort import Plan, bench_config
 from agent57.config import Config
-from agent57.replay.ratio import SamplesPerInsert
+from agent57.replay.buffer import SamplesPerInsert
 from agent57.runtime import inline
 from agent57.runtime.session import Session
 from agent57.storage.folder import RunFolder

@@ -17,8 +17,7 @@ from torch import Tensor
 from agent57.config import CuriosityConfig
 from agent57.curiosity.episodic import EpisodicMemory
 from agent57.curiosity.lifelong import Modulator
-from agent57.nets.embedding import Embedding
-from agent57.nets.rnd import Rnd
+from agent57.nets.networks import Embedding, Rnd
 from agent57.nets.side_by_side import in_turn
 from agent57.ops.novelty import least_novelty
 

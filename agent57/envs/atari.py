@@ -5,7 +5,6 @@ The last observation of a game that is over is the emulator's: it breaks off bef
 picture. It is never bootstrapped from. The last observation before the time cap is a true one.
 """
 
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -14,8 +13,8 @@ from ale_py.vector_env import AtariVectorEnv
 
 from agent57.config import EnvConfig, require
 from agent57.envs.episode_log import EpisodeLog, check_fits, rebuild
-from agent57.envs.lanes import Lanes
-from agent57.envs.spec import EnvSpec, EpisodeRecord, Step, nothing
+from agent57.envs.spec import EpisodeRecord, Lanes, Step
+from agent57.types import EnvSpec
 
 ATARI_GAMES = (
     "alien", "amidar", "assault", "asterix", "asteroids", "atlantis", "bank_heist", "battle_zone",
@@ -74,12 +73,10 @@ class AtariEnv:
             self._log.begin(lanes, seeds)
         return self._observation
 
-    def step(self, action: np.ndarray, meanwhile: Callable[[], None] = nothing) -> Step:
+    def step(self, action: np.ndarray) -> Step:
         """Play one action per lane, for `frame_skip` emulator frames."""
         action = self._lanes.check_action(action)
-        self._emulator.send(action)
-        meanwhile()
-        self._observation, reward, terminated, _, _ = self._emulator.recv()
+        self._observation, reward, terminated, _, _ = self._emulator.step(action)
         reward = reward.astype(np.float32)
         self._log.record(action, reward)
         num_frames = self._log.num_steps * self._config.frame_skip

@@ -21,8 +21,8 @@ from gymnasium.vector import AsyncVectorEnv, AutoresetMode, SyncVectorEnv
 
 from agent57.config import ConfigError, EnvConfig, require
 from agent57.envs.episode_log import EpisodeLog, check_fits, rebuild
-from agent57.envs.lanes import Lanes
-from agent57.envs.spec import EnvironmentFault, EnvSpec, EpisodeRecord, Step, nothing
+from agent57.envs.spec import EnvironmentFault, EpisodeRecord, Lanes, Step
+from agent57.types import EnvSpec
 
 MIN_PIXELS = 36  # rows and columns from which an image is pixels and not a small grid
 
@@ -65,16 +65,10 @@ class GymnasiumEnv:
             self._log.begin(lanes, seeds)
         return self._observation
 
-    def step(self, action: np.ndarray, meanwhile: Callable[[], None] = nothing) -> Step:
-        """Play one action per lane; those in processes of their own play meanwhile."""
+    def step(self, action: np.ndarray) -> Step:
+        """Play one action per lane."""
         action = self._lanes.check_action(action)
-        if isinstance(self._envs, AsyncVectorEnv):
-            self._call(self._envs.step_async, action)
-            meanwhile()
-            played = self._call(self._envs.step_wait)
-        else:
-            meanwhile()
-            played = self._call(self._envs.step, action)
+        played = self._call(self._envs.step, action)
         self._observation, reward, terminated, truncated, _ = played
         reward = reward.astype(np.float32)
         self._check_finite("observation", self._observation)

@@ -9,8 +9,9 @@ from agent57.envs.atari import ATARI_GAMES, AtariEnv
 from agent57.envs.gymnasium import GymnasiumEnv, is_registered, unknown_name
 from agent57.envs.random_coin import MAX_STEPS, RandomCoinRules
 from agent57.envs.rules import RulesEnv
-from agent57.envs.spec import EnvSpec, VectorEnv
+from agent57.envs.spec import VectorEnv
 from agent57.envs.toy import TOYS
+from agent57.types import EnvSpec
 
 # Outside Atari an action is one step of the task, seen as the task shows it.
 PREPROCESSING = ("frame_skip", "frame_size", "noop_max", "sticky_actions", "actions")

@@ -9,9 +9,9 @@ import gymnasium
 import numpy as np
 from gymnasium import spaces
 
-from agent57.envs.lanes import MAX_SEED
 from agent57.envs.rules import random_words
-from agent57.envs.spec import EnvSpec
+from agent57.envs.spec import MAX_SEED
+from agent57.types import EnvSpec
 
 SIZE = 15  # cells along each wall
 MAX_STEPS = 200

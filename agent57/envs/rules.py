@@ -2,15 +2,14 @@
 No task lives here.
 """
 
-from collections.abc import Callable
 from typing import Any, Protocol
 
 import numpy as np
 import torch
 
 from agent57.envs.episode_log import check_fits
-from agent57.envs.lanes import Lanes
-from agent57.envs.spec import EnvSpec, Step, nothing
+from agent57.envs.spec import Lanes, Step
+from agent57.types import EnvSpec
 
 
 class Rules(Protocol):
@@ -60,10 +59,9 @@ class RulesEnv:
             self._lanes.begin(lanes)
         return self._rules.observe(self._state)
 
-    def step(self, action: np.ndarray, meanwhile: Callable[[], None] = nothing) -> Step:
-        """Play one action per lane, after what is done meanwhile."""
+    def step(self, action: np.ndarray) -> Step:
+        """Play one action per lane."""
         action = self._lanes.check_action(action)
-        meanwhile()
         self._state, reward, terminated = self._rules.move(self._state, action)
         self._num_steps += 1
         truncated = (self._num_steps >= self._rules.max_steps) & ~terminated

@@ -1,35 +1,21 @@
-"""What an environment of E lanes offers to a player. No environment lives here."""
+"""The contract of environments of E lanes, and the checks that all of them share.
 
-import math
-from collections.abc import Callable
+No environment lives here.
+"""
+
 from dataclasses import dataclass
-from typing import Any, Literal, Protocol
+from typing import Any, Protocol
 
 import numpy as np
 
+from agent57.types import EnvSpec
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class EnvSpec:
-    """What a player must know of a task."""
-
-    name: str
-    kind: Literal["pixels", "grid", "vector"]  # which torso fits
-    observation_shape: tuple[int, ...]  # (C, Y, X), or (D,) for a vector
-    observation_dtype: Literal["uint8", "float32"]
-    num_actions: int
-    frames_per_step: int  # emulator frames per agent step; 1 outside Atari
-    max_value: int = 255  # of a uint8 observation
-    action_names: tuple[str, ...] = ()  # by action; empty where the task names none
-
-    @property
-    def observation_bytes(self) -> int:
-        """Bytes of one observation before compression."""
-        return math.prod(self.observation_shape) * np.dtype(self.observation_dtype).itemsize
+MAX_SEED = 2**31 - 1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Step:
-    """What one action per lane brought. No lane is reset by itself."""
+    """The outcome of one action per lane. No lane resets itself."""
 
     observation: np.ndarray  # [E, ...]; where the episode was truncated, its true last one
     reward: np.ndarray  # [E] float32, raw
@@ -43,10 +29,6 @@ class EpisodeRecord:
 
     seed: int
     actions: np.ndarray  # [T] int64
-
-
-def nothing() -> None:
-    """What is done while lanes play, unless somebody says otherwise."""
 
 
 class EnvironmentFault(RuntimeError):
@@ -70,12 +52,11 @@ class VectorEnv(Protocol):
         """
         ...
 
-    def step(self, action: np.ndarray, meanwhile: Callable[[], None] = nothing) -> Step:
+    def step(self, action: np.ndarray) -> Step:
         """Play one action [E] per lane.
 
-        `meanwhile` is called once, while the lanes play where they can play by themselves; it must
-        not touch this environment. An action outside the space, or a lane whose episode ended,
-        raises ValueError before that.
+        An action outside the space, or a lane whose episode ended, raises ValueError before any
+        lane plays.
         """
         ...
 
@@ -101,3 +82,73 @@ class VectorEnv(Protocol):
     def close(self) -> None:
         """Release the lanes."""
         ...
+
+
+class Lanes:
+    """Which lanes have a running episode; refuses what no environment could answer."""
+
+    def __init__(self, name: str, num_lanes: int, num_actions: int) -> None:
+        if num_lanes < 1:
+            raise ValueError(f"{name} needs at least one lane, got {num_lanes}")
+        self.name = name
+        self.num_lanes = num_lanes
+        self.num_actions = num_actions
+        self.is_playing = np.zeros(num_lanes, bool)
+        self._was_reset = False
+
+    def check_reset(self, lanes: np.ndarray, seeds: np.ndarray) -> None:
+        """Refuse a mask or seeds that do not fit."""
+        for name, array, kind in (("lanes", lanes, "b"), ("seeds", seeds, "iu")):
+            if array.shape != (self.num_lanes,) or array.dtype.kind not in kind:
+                raise ValueError(
+                    f"{self.name}: {name} must be one {'bool' if kind == 'b' else 'integer'} for "
+                    f"each of {self.num_lanes} lanes, got {array.dtype} {array.shape}"
+                )
+        chosen = seeds[lanes]
+        if chosen.size and not (chosen.min() >= 0 and chosen.max() <= MAX_SEED):
+            raise ValueError(f"{self.name}: seeds must lie in [0, {MAX_SEED}], got {chosen}")
+        if not (self._was_reset or lanes.all()):
+            raise ValueError(f"{self.name}: the first reset must be of all lanes")
+
+    def check_action(self, action: np.ndarray) -> np.ndarray:
+        """The actions as int64, if each lane can play its own."""
+        if action.shape != (self.num_lanes,) or action.dtype.kind not in "iu":
+            raise ValueError(
+                f"{self.name}: action must be one integer for each of {self.num_lanes} lanes, "
+                f"got {action.dtype} {action.shape}"
+            )
+        if not (action.min() >= 0 and action.max() < self.num_actions):
+            lane = int(np.argmax((action < 0) | (action >= self.num_actions)))
+            raise ValueError(
+                f"{self.name}: action must lie in [0, {self.num_actions - 1}], "
+                f"got {action[lane]} in lane {lane}"
+            )
+        if not self.is_playing.all():
+            lane = int(np.argmin(self.is_playing))
+            raise ValueError(f"{self.name}: lane {lane} has no running episode, reset it first")
+        return action.astype(np.int64, copy=False)
+
+    def check_lane(self, lane: int) -> None:
+        """Refuse a lane that is not there or was never reset."""
+        if not 0 <= lane < self.num_lanes:
+            raise ValueError(f"{self.name}: lane must lie in [0, {self.num_lanes - 1}], got {lane}")
+        self.check_begun()
+
+    def check_begun(self) -> None:
+        """Refuse to show or save lanes before their first episode."""
+        if not self._was_reset:
+            raise ValueError(f"{self.name}: reset all lanes first")
+
+    def begin(self, lanes: np.ndarray) -> None:
+        """Note that episodes began in the lanes of the mask."""
+        self.is_playing |= lanes
+        self._was_reset = True
+
+    def end(self, ended: np.ndarray) -> None:
+        """Note that episodes ended in the lanes of the mask."""
+        self.is_playing &= ~ended
+
+    def restore(self, is_playing: np.ndarray) -> None:
+        """Take over which lanes have a running episode."""
+        self.is_playing = is_playing.copy()
+        self._was_reset = True

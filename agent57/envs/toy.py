@@ -5,7 +5,7 @@ from collections.abc import Callable
 import numpy as np
 
 from agent57.envs.rules import Rules, random_words
-from agent57.envs.spec import EnvSpec
+from agent57.types import EnvSpec
 
 CELL = 16  # pixels along a number of the picture
 

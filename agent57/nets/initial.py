@@ -1,9 +1,9 @@
-"""The weights that value networks begin with.
+"""Initial weights of the value networks.
 
-PyTorch's own shrink what passes: each layer with a ReLU leaves a sixth of a signal's mean square.
-Of one cell of a grid little then arrives for the LSTM to remember. "scaled" weights keep the size
-of signals (He et al., 2015), but for the outputs: values begin near 0, or the noise of Q^e would
-hide beta Q^i until there are rewards to learn from.
+PyTorch's default initialisation shrinks activations: each layer with a ReLU leaves a sixth of a
+signal's mean square, so little of one grid cell reaches the LSTM. "scaled" weights keep the size of
+signals (He et al., 2015), except in the outputs: values begin near 0. Otherwise the noise of Q^e
+would hide beta Q^i until there are rewards to learn from.
 """
 
 import itertools
@@ -15,9 +15,10 @@ OUTPUT_VARIANCE = 1e-4  # times 1 / fan-in; not 0, or the greedy action would be
 
 
 def draw_scaled(network: nn.Module) -> None:
-    """Variance 2 / fan-in before a ReLU, 1 / fan-in in LSTMs, little elsewhere; biases 0.
+    """Draw weights of variance 2 / fan-in before a ReLU, 1 / fan-in in LSTMs, little elsewhere.
 
-    Normal, cut at two deviations. Biases of LSTMs stay as they are.
+    The distribution is normal, cut at two deviations. Biases become 0, except those of LSTMs, which
+    stay as they are.
     """
     before_relu = {
         layer

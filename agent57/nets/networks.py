@@ -1,87 +1,108 @@
-"""All networks of one agent, built for a task."""
+"""All networks of one agent, built for a task: the value networks and the two of novelty (NGU)."""
 
+from collections.abc import Callable
 from functools import partial
 from typing import Any
 
 import torch
+from jaxtyping import Float
 from torch import Tensor, nn
 
-from agent57.config import NetworkConfig
-from agent57.nets.embedding import Embedding
-from agent57.nets.initial import draw_scaled
-from agent57.nets.rnd import Rnd
-from agent57.nets.torso import Kind, Trunk, num_planes, prepare
-from agent57.nets.value import ValueNet, ValueNets
+from agent57.config import Config, NetworkConfig
+from agent57.nets.torso import Trunk, num_planes, prepare
+from agent57.nets.value import ValueNets
+from agent57.seeds import Role, sequence
+from agent57.types import EnvSpec
+
+
+def make_networks(config: Config, spec: EnvSpec) -> "Networks":
+    """The agent's networks for a task, with weights drawn from the run's seed."""
+    seed = sequence(config.run.seed, Role.NETWORKS).generate_state(1)[0]
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(int(seed))
+        return Networks(config, spec)
 
 
 class Networks(nn.Module):
     """Value networks and, where an arm is curious, the two novelty networks."""
 
-    def __init__(
-        self,
-        config: NetworkConfig,
-        kind: Kind,
-        observation_shape: tuple[int, ...],
-        max_value: int,
-        num_actions: int,
-        num_arms: int,
-        is_curious: bool,
-        squash_epsilon: float,
-    ) -> None:
-        """`squash_epsilon`: of h, where the previous rewards are squashed."""
+    def __init__(self, config: Config, spec: EnvSpec) -> None:
         super().__init__()
-        self.kind = kind
-        self.max_value = max_value
-        self.state_size = config.state_size if config.core == "lstm" else 0
-        planes = num_planes(kind, observation_shape, max_value)
-        make_trunk = partial(
-            Trunk,
-            kind,
-            (planes, *observation_shape[1:]),
-            config.channels,
-            config.grid_channels,
-            config.feature_size,
-        )
-
-        def make_value(num_inputs: int) -> ValueNet:
-            return ValueNet(
-                make_trunk(),
-                num_inputs,
-                num_actions,
-                config.feature_size,
-                config.state_size,
-                config.head_size,
-                config.core,
-                config.forget_bias,
-                config.head_slope,
-            )
-
-        self.num_values = 2 if config.values == "separate" else 1
-        reward_epsilon = squash_epsilon if config.reward_input == "squash" else None
-        self.value = ValueNets(make_value, self.num_values, num_actions, num_arms, reward_epsilon)
-        if config.initial_weights == "scaled":
-            draw_scaled(self.value)
-        self.value.amplify_view(config.view_gain)
-        self.embedding = (
-            Embedding(make_trunk(), config.embedding_size, config.inverse_head_size, num_actions)
-            if is_curious
-            else None
-        )
-        self.rnd = Rnd(make_trunk, config.rnd_size) if is_curious else None
-        self.td_squares: Tensor  # what `ops.td_scale.follow` keeps of the errors of each arm
-        self.register_buffer("td_squares", torch.zeros(self.num_values + 1, num_arms))
+        self._spec = spec
+        network, is_curious = config.network, config.family.is_curious
+        planes = num_planes(spec.kind, spec.observation_shape, spec.max_value)
+        prepared_shape = (planes, *spec.observation_shape[1:])
+        make_trunk = partial(Trunk, network, spec.kind, prepared_shape)
+        self.value = ValueNets(config, make_trunk, spec.num_actions)
+        self.embedding = Embedding(network, make_trunk(), spec.num_actions) if is_curious else None
+        self.rnd = Rnd(network, make_trunk) if is_curious else None
         for module in self.modules():
             if isinstance(module, nn.Conv2d):  # twice as fast in the gradients
                 module.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
 
+    @property
+    def num_values(self) -> int:
+        """Number V of value networks: 2 for Q^e and Q^i, 1 for a joint one."""
+        return len(self.value.nets)
+
+    @property
+    def state_size(self) -> int:
+        """Units H of each recurrent state; 0 without a recurrent core."""
+        return self.value.state_size
+
     def _load_from_state_dict(self, state_dict: dict[str, Any], prefix: str, *args: Any) -> None:  # noqa: ANN401
-        """Of weights from before, TD errors are unknown, or their squares are means already."""
-        name = f"{prefix}td_squares"
-        squares = state_dict.setdefault(name, torch.zeros_like(self.td_squares))
-        if len(squares) == self.num_values:
-            state_dict[name] = torch.cat([squares, torch.ones_like(squares[:1])])
+        """Pass over `td_squares`, which is for actors and once belonged to the networks."""
+        state_dict.pop(f"{prefix}td_squares", None)
         super()._load_from_state_dict(state_dict, prefix, *args)
 
     def prepare(self, observation: Tensor) -> Tensor:
         """Observations as all networks take them."""
-        return prepare(observation, self.kind, self.max_value)
+        return prepare(observation, self._spec.kind, self._spec.max_value)
+
+
+class Embedding(nn.Module):
+    """The controllable-state embedding f(x) and the inverse dynamics that train it (NGU).
+
+    The episodic memory is made of f(x). The classifier p(a | f(x), f(x')) is the inverse dynamics.
+    """
+
+    def __init__(self, config: NetworkConfig, trunk: Trunk, num_actions: int) -> None:
+        super().__init__()
+        self.trunk = trunk
+        self.project = nn.Linear(trunk.num_features, config.embedding_size)
+        self.inverse = nn.Sequential(
+            nn.Linear(2 * config.embedding_size, config.inverse_head_size),
+            nn.ReLU(),
+            nn.Linear(config.inverse_head_size, num_actions),
+        )
+
+    def forward(self, prepared: Float[Tensor, "N *shape"]) -> Float[Tensor, "N D"]:
+        """f(x) of N observations."""
+        return self.project(self.trunk(prepared))
+
+    def action_logits(
+        self, before: Float[Tensor, "N *shape"], after: Float[Tensor, "N *shape"]
+    ) -> Float[Tensor, "N A"]:
+        """Unnormalised log-probabilities of the action that led from `before` to `after`."""
+        both = self(torch.cat([before, after]))
+        return self.inverse(torch.cat(both.chunk(2), dim=-1))
+
+
+class Rnd(nn.Module):
+    """Random network distillation (NGU): g is frozen and random, g' learns to imitate it.
+
+    The error of g' is large where states are unlike anything seen in the whole run.
+    """
+
+    def __init__(self, config: NetworkConfig, make_trunk: Callable[[], Trunk]) -> None:
+        super().__init__()
+        self.target = self._network(make_trunk(), config.rnd_size).requires_grad_(False)
+        self.predictor = self._network(make_trunk(), config.rnd_size)
+
+    @staticmethod
+    def _network(trunk: Trunk, size: int) -> nn.Sequential:
+        return nn.Sequential(trunk, nn.Linear(trunk.num_features, size))
+
+    def forward(self, prepared: Float[Tensor, "N *shape"]) -> Float[Tensor, "N"]:
+        """err(x) = |g'(x) - g(x)|^2 of N observations."""
+        return (self.predictor(prepared) - self.target(prepared)).square().sum(-1)

@@ -10,6 +10,8 @@ import torch
 from jaxtyping import Float, Shaped
 from torch import Tensor, nn
 
+from agent57.config import NetworkConfig
+
 Kind = Literal["pixels", "grid", "vector"]
 
 
@@ -41,29 +43,22 @@ def prepare(
 class Trunk(nn.Module):
     """The part before the first dense layer, for any of the three kinds of observation."""
 
-    def __init__(
-        self,
-        kind: Kind,
-        prepared_shape: tuple[int, ...],
-        channels: tuple[int, ...],
-        grid_channels: tuple[int, ...],
-        features: int,
-    ) -> None:
+    def __init__(self, config: NetworkConfig, kind: Kind, prepared_shape: tuple[int, ...]) -> None:
         super().__init__()
         planes = prepared_shape[0]
         layers: list[nn.Module] = []
         if kind == "pixels":
             geometry = ((8, 4), (4, 2), (3, 1))  # DQN: kernel, stride
-            for size, (kernel, stride) in zip(channels, geometry, strict=True):
+            for size, (kernel, stride) in zip(config.channels, geometry, strict=True):
                 layers += [nn.Conv2d(planes, size, kernel, stride), nn.ReLU(inplace=True)]
                 planes = size
         elif kind == "grid":
-            for index, size in enumerate(grid_channels):
+            for index, size in enumerate(config.grid_channels):
                 stride = 1 if index == 0 else 2  # every cell is seen before any is merged
                 layers += [nn.Conv2d(planes, size, 3, stride, padding=1), nn.ReLU(inplace=True)]
                 planes = size
         else:
-            layers = [nn.Linear(planes, features), nn.ReLU(inplace=True)]
+            layers = [nn.Linear(planes, config.feature_size), nn.ReLU(inplace=True)]
         self.layers = nn.Sequential(*layers, nn.Flatten())
         with torch.no_grad():
             self.num_features = math.prod(self.layers(torch.zeros(1, *prepared_shape)).shape[1:])

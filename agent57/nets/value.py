@@ -6,13 +6,15 @@ the arm j, and the recurrent state.
 
 from collections.abc import Callable
 from functools import partial
-from typing import Any, Literal, cast
+from typing import Any, cast
 
 import torch
 import torch.nn.functional as F
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
+from agent57.config import Config, NetworkConfig
+from agent57.nets.initial import draw_scaled
 from agent57.nets.side_by_side import in_turn
 from agent57.nets.torso import Trunk
 from agent57.ops.squash import squash
@@ -22,40 +24,35 @@ class ValueNet(nn.Module):
     """Q(x, a, j; theta) of one reward."""
 
     def __init__(
-        self,
-        trunk: Trunk,
-        num_inputs: int,
-        num_actions: int,
-        features: int,
-        state: int,
-        head: int,
-        core: Literal["lstm", "none"],
-        forget_bias: float,
-        head_slope: float,
+        self, config: NetworkConfig, trunk: Trunk, num_inputs: int, num_actions: int
     ) -> None:
+        """`num_inputs` enter the core beside the features of the observation."""
         super().__init__()
         self.trunk = trunk
-        self.num_features = features
-        self.dense = nn.Sequential(nn.Linear(trunk.num_features, features), nn.ReLU(inplace=True))
+        self.num_features, size = config.feature_size, config.state_size
+        self.dense = nn.Sequential(
+            nn.Linear(trunk.num_features, self.num_features), nn.ReLU(inplace=True)
+        )
+        width = self.num_features + num_inputs
         self.core = (
-            nn.LSTM(features + num_inputs, state)
-            if core == "lstm"
-            else nn.Sequential(nn.Linear(features + num_inputs, state), nn.ReLU(inplace=True))
+            nn.LSTM(width, size)
+            if config.core == "lstm"
+            else nn.Sequential(nn.Linear(width, size), nn.ReLU(inplace=True))
         )
         if isinstance(self.core, nn.LSTM):
             _, _, bias, _ = self.core.all_weights[0]
-            nn.init.constant_(bias[state : 2 * state], forget_bias)  # a new network remembers
+            nn.init.constant_(bias[size : 2 * size], config.forget_bias)  # a new network remembers
         self.advantage, self.value = (
             nn.Sequential(
-                nn.Linear(state, head),
-                nn.LeakyReLU(head_slope, inplace=True),
-                nn.Linear(head, num_outputs),
+                nn.Linear(size, config.head_size),
+                nn.LeakyReLU(config.head_slope, inplace=True),
+                nn.Linear(config.head_size, num_outputs),
             )
             for num_outputs in (num_actions, 1)
         )
 
     def amplify_view(self, gain: float) -> None:
-        """Let what is seen count `gain` times as much in the core as it does."""
+        """Multiply the core's input weights for visual features by `gain`."""
         of_input = next(self.core.parameters())
         with torch.no_grad():
             of_input[:, : self.num_features].mul_(gain)
@@ -86,25 +83,25 @@ class ValueNet(nn.Module):
 class ValueNets(nn.Module):
     """The V value networks of an agent: extrinsic and intrinsic, or one joint network."""
 
-    def __init__(
-        self,
-        make: Callable[[int], ValueNet],
-        num_nets: int,
-        num_actions: int,
-        num_arms: int,
-        reward_epsilon: float | None,
-    ) -> None:
-        """`reward_epsilon`: of h applied to the previous rewards; None leaves them raw."""
+    def __init__(self, config: Config, make_trunk: Callable[[], Trunk], num_actions: int) -> None:
         super().__init__()
+        network = config.network
         self.num_actions = num_actions
-        self.num_arms = num_arms
-        self.reward_epsilon = reward_epsilon
-        self.nets = nn.ModuleList(make(num_actions + num_arms + 2) for _ in range(num_nets))
-
-    def amplify_view(self, gain: float) -> None:
-        """Let what is seen count `gain` times as much in the cores as it does."""
+        self.num_arms = config.family.arms
+        self.state_size = network.state_size if network.core == "lstm" else 0
+        # The epsilon of h for the previous rewards; None leaves them raw.
+        self.reward_epsilon = (
+            config.learner.squash_epsilon if network.reward_input == "squash" else None
+        )
+        num_inputs = num_actions + self.num_arms + 2
+        self.nets = nn.ModuleList(
+            ValueNet(network, make_trunk(), num_inputs, num_actions)
+            for _ in range(2 if network.values == "separate" else 1)
+        )
+        if network.initial_weights == "scaled":
+            draw_scaled(self)
         for net in self.nets:
-            cast(ValueNet, net).amplify_view(gain)
+            cast(ValueNet, net).amplify_view(network.view_gain)
 
     def forward(
         self,

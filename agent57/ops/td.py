@@ -1,20 +1,26 @@
-"""The TD errors of the value networks: the one place that says what each of them learns.
+"""TD errors of the value networks, their scale per arm, and the priorities they give windows.
 
 With separate networks Q^e learns from the extrinsic and Q^i from the intrinsic reward, each from
 its own values, but both under the policy of their mixture Q^e + beta_j Q^i and with the discount
 gamma_j of the arm that played. A joint network learns from r^e + beta_j r^i.
+
+Actor and learner compute priorities by the same two calls: `td_errors`, then `window_priorities`.
 """
 
-from typing import Literal
+from typing import Any, Literal
 
 import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
-from agent57.config import LearnerConfig
+from agent57.config import Config, LearnerConfig
 from agent57.ops.policy import epsilon_greedy, mix_values
 from agent57.ops.retrace import n_step_targets, played_values, retrace_targets
 from agent57.ops.squash import at_least_float32, squash, unsquash
+from agent57.types import Windows
+
+MIN_SCALE = 0.01  # smallest size that errors are divided by, MEME
+RATE = 0.01  # at which the running mean squares follow the batches
 
 
 def value_rewards(
@@ -32,7 +38,7 @@ def value_rewards(
 def value_weights(
     beta: Float[Tensor, "B"], kind: Literal["separate", "joint"]
 ) -> Float[Tensor, "V B"]:
-    """What each network counts in the mixture: 1 and beta_j, or just 1."""
+    """The weight of each network in the mixture: 1 and beta_j, or just 1."""
     if kind == "separate":
         return torch.stack([torch.ones_like(beta), beta])
     return torch.ones_like(beta)[None]
@@ -41,13 +47,8 @@ def value_weights(
 def td_errors(
     online: Float[Tensor, "V rows B A"],
     target: Float[Tensor, "V rows B A"],
+    windows: Windows,
     *,
-    action: Int[Tensor, "T B"],
-    action_prob: Float[Tensor, "T B"],
-    extrinsic: Float[Tensor, "T B"],
-    intrinsic: Float[Tensor, "T B"],
-    discount: Float[Tensor, "T B"],
-    mask: Bool[Tensor, "T B"],
     beta: Float[Tensor, "B"],
     gamma: Float[Tensor, "B"],
     loss: LearnerConfig,
@@ -60,18 +61,21 @@ def td_errors(
     C): Retrace under the epsilon-greedy policy of the online mixture, or n-step double Q-learning
     with the online mixture's best action. The gradient flows through `online` alone.
     """
+    action, mask = windows.action, windows.mask
     online = at_least_float32(online)
     is_squashed = loss.transform == "h"
     value = unsquash(target, loss.squash_epsilon) if is_squashed else at_least_float32(target)
     weight = value_weights(beta, values)[:, None]
     mixture = mix_values(online.detach(), weight, loss.mixture, loss.squash_epsilon)
-    reward = value_rewards(extrinsic, intrinsic, beta, values)
-    discount = gamma * discount
+    reward = value_rewards(windows.extrinsic, windows.intrinsic, beta, values)
+    discount = gamma * windows.discount
 
     if loss.loss == "retrace":
         policy = epsilon_greedy(mixture, loss.target_epsilon)
         returns = [
-            retrace_targets(r, discount, mask, v, policy, action, action_prob, loss.trace_decay)
+            retrace_targets(
+                r, discount, mask, v, policy, action, windows.action_prob, loss.trace_decay
+            )
             for r, v in zip(reward, value, strict=True)
         ]
     else:
@@ -88,8 +92,109 @@ def td_errors(
     return (learned - played).masked_fill(~mask, 0.0)
 
 
+def trained_rows(windows: Windows, burn_in: int) -> Bool[Tensor, "T B"]:
+    """Rows that count in loss and priority: valid, and after the burn-in.
+
+    A window at the start of its episode needs no burn-in: the zero state is exact there.
+    """
+    row = torch.arange(len(windows.mask), device=windows.mask.device)[:, None]
+    return windows.mask & ((row >= burn_in) | (windows.start == 0))
+
+
+def window_priorities(
+    td_error: Float[Tensor, "V T B"],
+    scale: Float[Tensor, "V J"],
+    windows: Windows,
+    beta: Float[Tensor, "B"],
+    config: Config,
+) -> tuple[Float[Tensor, "B"], Float[Tensor, "T B"]]:
+    """Priorities of windows, and the mixed error of each step that they are made of.
+
+    The mixed error is sum_v w_v delta_v; `learner.td_scale` divides each delta_v by the size
+    `scale` of its network and arm first.
+    """
+    if config.learner.td_scale != "none":
+        td_error = td_error / scale[:, None, windows.arm]
+    mixed = mixed_td_error(td_error, value_weights(beta, config.network.values))
+    trained = trained_rows(windows, config.sequence.burn_in)
+    return sequence_priority(mixed, trained, config.replay.priority_mix), mixed
+
+
 def mixed_td_error(
     td_error: Float[Tensor, "V T B"], weight: Float[Tensor, "V B"]
 ) -> Float[Tensor, "T B"]:
-    """sum_v w_v delta_v, by whose size a window is prioritised: the identity mixture's error."""
+    """The error of the identity mixture, sum_v w_v delta_v."""
     return (weight[:, None] * td_error).sum(0)
+
+
+def sequence_priority(
+    td_error: Float[Tensor, "T B"], mask: Bool[Tensor, "T B"], mix: float
+) -> Float[Tensor, "B"]:
+    """The priority mix max|delta| + (1 - mix) mean|delta| of each window (R2D2).
+
+    Only rows of the mask count; a window without any has the priority 0.
+    """
+    size = td_error.abs().masked_fill(~mask, 0.0)
+    mean = size.sum(0) / mask.sum(0).clamp(min=1)
+    return mix * size.amax(0) + (1 - mix) * mean
+
+
+def importance_weights(probability: Float[Tensor, "B"], exponent: float) -> Float[Tensor, "B"]:
+    """The weights p^-exponent over the largest in the batch (Schaul et al., 2016).
+
+    The number of windows N of their (N p)^-exponent cancels. An exponent of 0, the paper's, gives
+    ones.
+    """
+    weight = probability**-exponent
+    return (weight / weight.amax()).float()
+
+
+def summed_squares(
+    td_error: Float[Tensor, "V T B"],
+    trained: Bool[Tensor, "T B"],
+    arm: Int[Tensor, "B"],
+    num_arms: int,
+) -> Float[Tensor, "rows J"]:
+    """Sums over a batch, per arm: the squared errors of each network, then their number."""
+    squares = (td_error.square() * trained).sum(1)  # [V, B]
+    per_window = torch.cat([squares, trained.sum(0, keepdim=True).to(squares.dtype)])
+    return per_window.new_zeros(len(per_window), num_arms).index_add(1, arm, per_window)
+
+
+def follow(running: Float[Tensor, "rows J"], summed: Float[Tensor, "rows J"]) -> None:
+    """Move the running mean squares towards those of a batch; arms that are not in it stay.
+
+    The means begin at 0. The last row holds the weight of the batches seen so far, which rises
+    from 0 to 1; `td_scale` divides by it.
+    """
+    number = summed[-1]
+    batch = summed / number.clamp(min=1)
+    running.lerp_(torch.where(number > 0, batch, running), RATE)
+
+
+def td_scale(running: Float[Tensor, "rows J"]) -> Float[Tensor, "V J"]:
+    """Moving RMS of the errors per network and arm; unseen arms use the mean over all arms.
+
+    An option after MEME (Kapturowski et al., 2023). Arms differ in beta_j and gamma_j, so their
+    errors may differ in size by orders of magnitude, and arms with large errors would have the
+    replay to themselves. The scale is 1 before the first batch. The batch at hand is left out, so
+    that actors and all learners of a group divide by the same numbers.
+    """
+    squares, weight = running[:-1], running[-1]
+    of_all = squares.sum(1, keepdim=True) / weight.sum()
+    mean_squares = torch.where(weight > 0, squares / weight, of_all)
+    return torch.where(weight.sum() > 0, mean_squares, 1.0).sqrt().clamp(min=MIN_SCALE)
+
+
+def saved_squares(
+    state: dict[str, Any], networks: dict[str, Any], fresh: Float[Tensor, "rows J"]
+) -> Float[Tensor, "rows J"]:
+    """The running mean squares in a saved state, in the shape and on the device of `fresh`.
+
+    Older states keep them among the weights of the networks, without the row of weights (those are
+    1 then), or not at all.
+    """
+    squares = state.get("td_squares", networks.get("td_squares", torch.zeros_like(fresh)))
+    if len(squares) < len(fresh):
+        squares = torch.cat([squares, torch.ones_like(squares[:1])])
+    return squares.to(fresh).clone()

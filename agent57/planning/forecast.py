@@ -15,10 +15,11 @@ import numpy as np
 from agent57.config import Config, ConfigError, EnvConfig, require
 from agent57.envs.atari import ATARI_GAMES
 from agent57.envs.make import check_env, make_env
-from agent57.envs.spec import EnvironmentFault, EnvSpec
+from agent57.envs.spec import EnvironmentFault
 from agent57.planning.machine_costs import Costs, machine_costs
 from agent57.planning.sizes import Sizes, count_sizes
 from agent57.terminal.live import duration
+from agent57.types import EnvSpec
 
 PROBE_SECONDS = 0.1  # of an environment whose cost nobody measured
 GPU_EFFICIENCY = 0.3  # share of a GPU's peak that an update reaches: assumed, never measured

@@ -13,8 +13,8 @@ from pathlib import Path
 from typing import Self
 
 from agent57.config import ConfigError, require
-from agent57.envs.spec import EnvSpec
 from agent57.storage.folder import write_atomic
+from agent57.types import EnvSpec
 
 FORMAT_VERSION = 1
 OTHER_GAMES = "other games"  # key of the mean over the games whose frames were compressed

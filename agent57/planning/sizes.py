@@ -13,8 +13,8 @@ from torch.autograd.graph import saved_tensors_hooks
 from torch.utils.flop_counter import FlopCounterMode
 
 from agent57.config import Config
-from agent57.envs.spec import EnvSpec
-from agent57.player import make_networks
+from agent57.nets.networks import make_networks
+from agent57.types import EnvSpec
 
 META = torch.device("meta")
 

@@ -1,4 +1,4 @@
-"""Cuts what E lanes play into blocks, and keeps what the first priority of a window is made of.
+"""Cuts the steps of E lanes into blocks, and gives each block the priority of its window.
 
 A window is a run of consecutive blocks of one episode, and each block completes at most one window:
 the one that ends with it. If the episode ends before any window is full, its last block completes
@@ -7,47 +7,30 @@ window crosses an episode's end.
 """
 
 import dataclasses
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import torch
+from torch import Tensor
 
 from agent57.config import SequenceConfig
-from agent57.replay.block import Block, Layout
-from agent57.replay.codec import Encoder
-from agent57.types import Played
+from agent57.replay.block import Block, Encoder, Layout
+from agent57.replay.window import padded_windows
+from agent57.types import WINDOW_AXIS, Played, Windows
 
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class WindowTraces:
-    """What the initial priorities of N windows are computed from, padded as in `types.Batch`."""
-
-    value: np.ndarray  # [N, T+1, V, A] float32, as the player saw it; 0 after the bootstrap row
-    action: np.ndarray  # [N, T] int64
-    action_prob: np.ndarray  # [N, T] float32
-    extrinsic: np.ndarray  # [N, T] float32
-    intrinsic: np.ndarray  # [N, T] float32
-    discount: np.ndarray  # [N, T] float32
-    mask: np.ndarray  # [N, T] bool
-    arm: np.ndarray  # [N] int64
-    start: np.ndarray  # [N] int64, agent steps of the episode before the first row
-
-
-class Assembled(NamedTuple):
-    """Blocks whose priorities are still 0, and the windows they complete, in the same order."""
-
-    blocks: list[Block]
-    traces: WindowTraces | None  # None if they complete no window
+# New windows and the values [V, T+1, N, A] that the player saw in them, to priorities [N].
+Prioritise = Callable[[Windows, Tensor], Tensor]
 
 
 class Assembler:
     """Rows of E lanes in, blocks out.
 
     A block in the midst of an episode comes out one step late, with the row that brings the value
-    of its bootstrap observation; the last block of an episode at once. `first_lane` is the global
-    index of lane 0; `threads`, the caller's among them, compress blocks that come out together.
+    of its bootstrap observation; the last block of an episode comes out at once. `prioritise`
+    computes the priorities of new windows. `first_lane` is the global index of lane 0. Blocks that
+    come out together are compressed by `threads` threads, the caller's among them.
     """
 
     def __init__(
@@ -55,6 +38,7 @@ class Assembler:
         sequence: SequenceConfig,
         layout: Layout,
         num_lanes: int,
+        prioritise: Prioritise,
         *,
         first_lane: int,
         compression: int,
@@ -62,6 +46,7 @@ class Assembler:
     ) -> None:
         self._sequence = sequence
         self._layout = layout
+        self._prioritise = prioritise
         self._first_lane = first_lane
         self._encoder = Encoder(compression)
         self._threads = threads
@@ -85,21 +70,41 @@ class Assembler:
         self._steps = np.zeros((lanes, blocks, period), layout.step_dtype)
         self._value = np.zeros((lanes, blocks, period, *values), np.float32)
 
-    def add(self, played: Played) -> Assembled:
-        """Take one row of every lane; the blocks that are complete now."""
+    def add(self, played: Played) -> list[Block]:
+        """Take one row of every lane; return the blocks that are complete now."""
         self._check(played)
         ended = played.terminated | played.truncated
         waiting = self._position == self._sequence.replay_period
-        full = self._emit(waiting, played.value, played, is_last=False)
+        new: list[tuple[Windows, Tensor]] = []
+        blocks = self._emit(waiting, played.value, played, new, is_last=False)
         self._index[waiting] += 1
         self._position[waiting] = 0
 
         self._write(played, ended)
         self._position += 1
 
-        last = self._emit(ended, played.final_value, played, is_last=True)
+        blocks += self._emit(ended, played.final_value, played, new, is_last=True)
         self._start_episode(ended)
-        return Assembled(full.blocks + last.blocks, _joined(full.traces, last.traces))
+        return self._prioritised(blocks, new)
+
+    def _prioritised(self, blocks: list[Block], new: list[tuple[Windows, Tensor]]) -> list[Block]:
+        """The blocks, each with the priority of the window it completes; `new` are the windows."""
+        if not new:
+            return blocks
+        windows = Windows(
+            **{
+                name: torch.cat([getattr(w, name) for w, _ in new], dim=WINDOW_AXIS.get(name, 1))
+                for name in Windows.__dataclass_fields__
+            }
+        )
+        value = torch.cat([value for _, value in new], dim=2)
+        priorities = iter(self._prioritise(windows, value).tolist())
+        return [
+            dataclasses.replace(block, priority=next(priorities))
+            if block.completes_window(self._sequence)
+            else block
+            for block in blocks
+        ]
 
     @property
     def num_waiting(self) -> int:
@@ -168,20 +173,30 @@ class Assembler:
         self._value[place] = played.value.swapaxes(0, 1)
 
     def _emit(
-        self, chosen: np.ndarray, next_value: np.ndarray, played: Played, *, is_last: bool
-    ) -> Assembled:
-        """The current blocks of the lanes in the mask; `next_value` [V, E, A] to bootstrap from."""
+        self,
+        chosen: np.ndarray,
+        next_value: np.ndarray,
+        played: Played,
+        new: list[tuple[Windows, Tensor]],
+        *,
+        is_last: bool,
+    ) -> list[Block]:
+        """Cut the current blocks of the lanes in the mask, and append the windows they complete.
+
+        `next_value` [V, E, A] are the values to bootstrap from.
+        """
         lanes = np.flatnonzero(chosen)
         if not len(lanes):
-            return Assembled([], None)
+            return []
         is_terminated = played.terminated & is_last
         blocks = [
             self._block(lane, is_last, bool(is_terminated[lane]), *encoded)
             for lane, encoded in zip(lanes.tolist(), self._encode(lanes), strict=True)
         ]
         complete = lanes[[block.completes_window(self._sequence) for block in blocks]]
-        traces = self._traces(complete, is_terminated, next_value) if len(complete) else None
-        return Assembled(blocks, traces)
+        if len(complete):
+            new.append(self._windows(complete, is_terminated[complete], next_value[:, complete]))
+        return blocks
 
     def _encode(self, lanes: np.ndarray) -> list[tuple[bytes, bool]]:
         """The observations of the lanes' current blocks."""
@@ -223,49 +238,29 @@ class Assembler:
             priority=0.0,
         )
 
-    def _traces(
+    def _windows(
         self, lanes: np.ndarray, is_terminated: np.ndarray, next_value: np.ndarray
-    ) -> WindowTraces:
-        """The windows that end with the current blocks of these lanes."""
-        blocks, period, window = (
-            self._sequence.blocks_per_window,
-            self._sequence.replay_period,
-            self._sequence.window_length,
-        )
-        first = np.maximum(0, self._index[lanes] + 1 - blocks)
-        length = (self._index[lanes] - first) * period + self._position[lanes]
-        mask = np.arange(window) < length[:, None]
-        place = (lanes[:, None], (first[:, None] + np.arange(blocks)) % blocks)
-        each = np.arange(len(lanes))
+    ) -> tuple[Windows, Tensor]:
+        """The windows that end with the current blocks of N lanes, and their values [V, T+1, N, A].
 
-        steps = self._steps[place].reshape(mask.shape)
-        steps[~mask] = np.array((0, 0, 1, 0), steps.dtype)  # the probability of padding is 1
-        values = self._value.shape[3:]
-        value = np.zeros((len(lanes), window + 1, *values), np.float32)
-        value[:, :-1] = self._value[place].reshape(*mask.shape, *values)
-        value[:, :-1][~mask] = 0
-        bootstrap = next_value[:, lanes].swapaxes(0, 1)
-        value[each, length] = np.where(is_terminated[lanes, None, None], 0, bootstrap)
-        discount = mask.astype(np.float32)
-        discount[each, length - 1] = ~is_terminated[lanes]
-        return WindowTraces(
-            value=value,
-            action=steps["action"].astype(np.int64),
-            action_prob=steps["action_prob"],
-            extrinsic=steps["extrinsic"],
-            intrinsic=steps["intrinsic"],
-            discount=discount,
-            mask=mask,
+        Values are those the player saw, and 0 after the row to bootstrap from.
+        """
+        num_blocks, period = self._sequence.blocks_per_window, self._sequence.replay_period
+        shape = (len(lanes), self._sequence.window_length)
+        first = np.maximum(0, self._index[lanes] + 1 - num_blocks)
+        length = (self._index[lanes] - first) * period + self._position[lanes]
+        place = (lanes[:, None], (first[:, None] + np.arange(num_blocks)) % num_blocks)
+        windows = padded_windows(
+            self._steps[place].reshape(shape),
+            length,
+            is_terminated,
             arm=self._arm[lanes],
             start=first * period,
         )
-
-
-def _joined(*parts: WindowTraces | None) -> WindowTraces | None:
-    """The windows of all parts."""
-    traces = [part for part in parts if part is not None]
-    if len(traces) < 2:
-        return traces[0] if traces else None
-    names = [field.name for field in dataclasses.fields(WindowTraces)]
-    columns = {name: np.concatenate([getattr(t, name) for t in traces]) for name in names}
-    return WindowTraces(**columns)
+        values = self._value.shape[3:]
+        value = np.zeros((len(lanes), shape[1] + 1, *values), np.float32)
+        value[:, :-1] = self._value[place].reshape(*shape, *values)
+        value[:, :-1][~windows.mask.numpy().T] = 0
+        bootstrap = np.where(is_terminated[:, None, None], 0, next_value.swapaxes(0, 1))
+        value[np.arange(len(lanes)), length] = bootstrap
+        return windows, torch.from_numpy(value.transpose(2, 1, 0, 3).copy())

@@ -1,17 +1,26 @@
-"""A block: up to `sequence.replay_period` consecutive steps of one episode, as actors send it and
-the replay keeps it. It is complete in itself: the bootstrap observation, the inputs of its first
-row and the recurrent state before it are inside, so windows can be cut and blocks evicted freely.
+"""A block, and its observations as bytes.
+
+A block holds up to `sequence.replay_period` consecutive steps of one episode, as actors send it
+and the replay keeps it. It is complete in itself: the bootstrap observation, the inputs of its
+first row and the recurrent state before it are inside. So windows can be cut and blocks evicted
+freely.
+Images shrink well under zstd when consecutive frames are taken together. Vectors and tiny
+observations do not, and are kept raw.
 """
 
 import struct
 import sys
+import threading
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Literal, Self
 
 import numpy as np
+import zstandard
 
 from agent57.config import SequenceConfig
+from agent57.nets.networks import Networks
+from agent57.types import EnvSpec
 
 _FORMAT_VERSION = 1
 _MAGIC = b"A57B"
@@ -19,6 +28,8 @@ _MAGIC = b"A57B"
 # previous extrinsic, previous intrinsic, priority, V and H of the state, bytes of observations
 _HEADER = struct.Struct("<4sHqqIIBBIIffdHIQ")
 _LAST, _TERMINATED, _COMPRESSED = 1, 2, 4
+_MIN_BYTES = 1024  # below this, compression does not pay for its time
+_MIN_SAVING = 0.1  # of the raw size; otherwise the raw bytes are kept
 
 
 def _step_dtype(action: str) -> np.dtype[Any]:
@@ -51,6 +62,17 @@ class Layout:
         """One step, packed: rewards and probability in single precision, the smallest action."""
         largest = self.num_actions - 1
         return _STEP_DTYPES[1 if largest < 2**8 else 2 if largest < 2**16 else 4]
+
+
+def make_layout(spec: EnvSpec, networks: Networks) -> Layout:
+    """The shapes of what a run of these networks on a task stores."""
+    return Layout(
+        observation_shape=spec.observation_shape,
+        observation_dtype=spec.observation_dtype,
+        num_actions=spec.num_actions,
+        num_values=networks.num_values,
+        state=networks.state_size,
+    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -149,3 +171,44 @@ def _read(message: bytes) -> Block:
 _ARRAY_BYTES = sys.getsizeof(np.empty((0, 0, 0)))
 _NUMBER_BYTES = 150  # boxed numbers and the head of the observations, as measured
 _OBJECT_BYTES = Block.__basicsize__ + _NUMBER_BYTES
+
+
+class Encoder:
+    """Turns consecutive observations into bytes. Any number of threads may share one."""
+
+    def __init__(self, level: int) -> None:
+        self._level = level
+        self._local = threading.local()
+
+    def encode(self, observations: np.ndarray) -> tuple[bytes, bool]:
+        """The observations as bytes, and whether these are compressed."""
+        rows = np.ascontiguousarray(observations)
+        if rows.dtype != np.uint8 or rows.nbytes < _MIN_BYTES:
+            return rows.tobytes(), False
+        compressed = self._compressor().compress(rows.data)
+        if len(compressed) > (1 - _MIN_SAVING) * rows.nbytes:
+            return rows.tobytes(), False
+        # The compressor cuts its result out of a buffer of the raw size; a copy that fits exactly
+        # keeps such holes out of the memory of a full replay.
+        return bytes(memoryview(compressed)), True
+
+    def _compressor(self) -> zstandard.ZstdCompressor:
+        if not hasattr(self._local, "compressor"):  # one may not be used by two threads at once
+            self._local.compressor = zstandard.ZstdCompressor(level=self._level)
+        return self._local.compressor
+
+
+class Decoder:
+    """The inverse of `Encoder`, whatever its level. Any number of threads may share one."""
+
+    def __init__(self) -> None:
+        self._local = threading.local()
+
+    def decode(self, encoded: bytes, is_compressed: bool) -> bytes:
+        """The bytes of the observations that `encode` was given."""
+        return self._decompressor().decompress(encoded) if is_compressed else encoded
+
+    def _decompressor(self) -> zstandard.ZstdDecompressor:
+        if not hasattr(self._local, "decompressor"):  # one may not be used by two threads at once
+            self._local.decompressor = zstandard.ZstdDecompressor()
+        return self._local.decompressor

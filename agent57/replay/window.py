@@ -1,4 +1,4 @@
-"""Windows of blocks to batches of the learner: the one place where time becomes the first axis."""
+"""Windows of blocks become batches of the learner: the one place where time is the first axis."""
 
 import weakref
 from collections import deque
@@ -9,12 +9,42 @@ import torch
 from torch import Tensor
 
 from agent57.config import SequenceConfig
-from agent57.replay.block import Block, Layout
-from agent57.replay.codec import Decoder
-from agent57.types import Batch
+from agent57.replay.block import Block, Decoder, Layout
+from agent57.types import Batch, Windows
 
 _PARALLEL_BYTES = 1 << 20  # of observations in a batch; less is not worth waking other threads
 _SPARE_BUFFERS = 2  # of observations, kept for the next batches
+
+
+def padded_windows(
+    steps: np.ndarray,
+    length: np.ndarray,
+    is_terminated: np.ndarray,
+    arm: np.ndarray,
+    start: np.ndarray,
+) -> Windows:
+    """N windows of `length` [N] valid steps each, from rows of steps [N, T].
+
+    Overwrites the rows of `steps` after the valid ones with padding.
+    """
+    mask = np.arange(steps.shape[1]) < length[:, None]
+    steps[~mask] = np.array((0, 0, 1, 0), steps.dtype)  # the probability of padding is 1
+    discount = mask.astype(np.float32)
+    discount[np.arange(len(length)), length - 1] = ~is_terminated
+
+    def time_major(rows: np.ndarray) -> Tensor:
+        return torch.from_numpy(np.ascontiguousarray(rows.T))
+
+    return Windows(
+        action=time_major(steps["action"].astype(np.int64)),
+        action_prob=time_major(steps["action_prob"]),
+        extrinsic=time_major(steps["extrinsic"]),
+        intrinsic=time_major(steps["intrinsic"]),
+        discount=time_major(discount),
+        mask=time_major(mask),
+        arm=torch.from_numpy(arm),
+        start=torch.from_numpy(start),
+    )
 
 
 class WindowReader:
@@ -37,118 +67,84 @@ class WindowReader:
 
     def read(self, windows: list[list[Block]], keys: np.ndarray, probability: np.ndarray) -> Batch:
         """One batch of these windows, in their order."""
-        batch = self._allocate(len(windows))
-        batch.key.numpy()[:] = keys
-        batch.probability.numpy()[:] = probability
-        rows = _Rows(batch, self._layout, self._decoder)
-        parallel = batch.observation.nbytes >= _PARALLEL_BYTES and len(windows) > 1
-        if self._pool and parallel:
-            for _ in self._pool.map(rows.fill, range(len(windows)), windows):
-                pass
-        else:
-            for column, window in enumerate(windows):
-                rows.fill(column, window)
-        for column, window in enumerate(windows):
-            batch.arm[column] = window[0].arm
-            batch.start[column] = window[0].index * self._sequence.replay_period
-        return batch
+        rows = self._steps(windows)
+        first = [window[0] for window in windows]
+        previous = {
+            f"previous_{name}": torch.cat(
+                [
+                    torch.tensor(
+                        [getattr(block, f"previous_{name}") for block in first], dtype=column.dtype
+                    )[None],
+                    column,
+                ]
+            )
+            for name in ("action", "extrinsic", "intrinsic")
+            for column in (getattr(rows, name),)
+        }
+        states = [block.state for block in first if block.state is not None]
+        batch = Batch(
+            **{name: getattr(rows, name) for name in Windows.__dataclass_fields__},
+            **previous,
+            observation=self._observations(windows),
+            state=torch.from_numpy(np.stack(states, axis=2)),
+            key=torch.from_numpy(keys),
+            probability=torch.from_numpy(probability),
+        )
+        return batch.map(Tensor.pin_memory) if self._pin_memory else batch
 
-    def _allocate(self, size: int) -> Batch:
-        steps, layout = self._sequence.window_length, self._layout
-        num_values, parts, units = layout.state_shape
-        return Batch(
-            # Every row is written below: real ones decoded, the others set to zero.
-            observation=self._observation((steps + 1, size, *layout.observation_shape)),
-            previous_action=self._filled((steps + 1, size), "int64", 0),
-            previous_extrinsic=self._filled((steps + 1, size), "float32", 0),
-            previous_intrinsic=self._filled((steps + 1, size), "float32", 0),
-            action=self._filled((steps, size), "int64", 0),
-            action_prob=self._filled((steps, size), "float32", 1),
-            extrinsic=self._filled((steps, size), "float32", 0),
-            intrinsic=self._filled((steps, size), "float32", 0),
-            discount=self._filled((steps, size), "float32", 0),
-            mask=self._filled((steps, size), "bool", 0),
-            arm=self._filled((size,), "int64", 0),
-            start=self._filled((size,), "int64", 0),
-            state=self._empty((num_values, parts, size, units), "float32"),
-            key=self._filled((size,), "int64", 0),
-            probability=self._filled((size,), "float64", 0),
+    def _steps(self, windows: list[list[Block]]) -> Windows:
+        steps = np.zeros((len(windows), self._sequence.window_length), self._layout.step_dtype)
+        length = np.array([sum(block.length for block in window) for window in windows])
+        for row, window in enumerate(windows):
+            steps[row, : length[row]] = np.concatenate([block.steps for block in window])
+        return padded_windows(
+            steps,
+            length,
+            is_terminated=np.array([window[-1].is_terminated for window in windows]),
+            arm=np.array([window[0].arm for window in windows]),
+            start=np.array([window[0].index for window in windows]) * self._sequence.replay_period,
         )
 
-    def _empty(self, shape: tuple[int, ...], dtype: str) -> Tensor:
-        return torch.empty(shape, dtype=getattr(torch, dtype), pin_memory=self._pin_memory)
+    def _observations(self, windows: list[list[Block]]) -> Tensor:
+        """Decoded observations [T+1, B, ...], each window by one thread."""
+        size = (self._sequence.window_length + 1, len(windows))
+        observation = self._memory((*size, *self._layout.observation_shape))
+        columns = observation.numpy().swapaxes(0, 1)
+        if self._pool and observation.nbytes >= _PARALLEL_BYTES and len(windows) > 1:
+            for _ in self._pool.map(self._decode, columns, windows):
+                pass
+        else:
+            for column, window in zip(columns, windows, strict=True):
+                self._decode(column, window)
+        return observation
 
-    def _observation(self, shape: tuple[int, ...]) -> Tensor:
-        """Fresh pages cost as much as decompression, so memory is taken from batches now gone.
+    def _decode(self, column: np.ndarray, window: list[Block]) -> None:
+        """Write the observations of one window to the rows of its column [T+1, ...]."""
+        row = 0
+        for block in window:
+            # A block's last observation is the first of the next one: written twice, the same.
+            rows = self._decoder.decode(block.observations, block.is_compressed)
+            shape = (block.length + 1, *self._layout.observation_shape)
+            column[row : row + block.length + 1] = np.frombuffer(
+                rows, self._layout.observation_dtype
+            ).reshape(shape)
+            row += block.length
+        column[row + 1 :] = 0
 
-        (Pinned memory is kept by torch's own allocator.)
+    def _memory(self, shape: tuple[int, ...]) -> Tensor:
+        """Uninitialised memory, taken from earlier batches that are gone.
+
+        Fresh pages cost as much time as decompression. Pinned memory is kept by torch itself.
         """
+        dtype = self._layout.observation_dtype
         if self._pin_memory:
-            return self._empty(shape, self._layout.observation_dtype)
+            return torch.empty(shape, dtype=getattr(torch, dtype), pin_memory=True)
         try:
             buffer = self._spare.pop()
         except IndexError:
             buffer = None
         if buffer is None or buffer.shape != shape:
-            buffer = np.empty(shape, self._layout.observation_dtype)
+            buffer = np.empty(shape, dtype)
         loan = buffer.view()  # lives as long as any tensor over it
         weakref.finalize(loan, self._spare.append, buffer).atexit = False
         return torch.from_numpy(loan)
-
-    def _filled(self, shape: tuple[int, ...], dtype: str, fill: float) -> Tensor:
-        return self._empty(shape, dtype).fill_(fill)
-
-
-class _Rows:
-    """The columns of one batch while they are filled; different columns from different threads."""
-
-    def __init__(self, batch: Batch, layout: Layout, decoder: Decoder) -> None:
-        self._layout = layout
-        self._decoder = decoder
-        self._observation = batch.observation.numpy()
-        self._previous = [
-            batch.previous_action.numpy(),
-            batch.previous_extrinsic.numpy(),
-            batch.previous_intrinsic.numpy(),
-        ]
-        self._steps = {
-            "action": batch.action.numpy(),
-            "extrinsic": batch.extrinsic.numpy(),
-            "intrinsic": batch.intrinsic.numpy(),
-            "action_prob": batch.action_prob.numpy(),
-        }
-        self._discount = batch.discount.numpy()
-        self._mask = batch.mask.numpy()
-        self._state = batch.state.numpy()
-
-    def fill(self, column: int, window: list[Block]) -> None:
-        """Write one window into its column."""
-        first, last = window[0], window[-1]
-        action, extrinsic, intrinsic = self._previous
-        action[0, column] = first.previous_action
-        extrinsic[0, column] = first.previous_extrinsic
-        intrinsic[0, column] = first.previous_intrinsic
-        self._state[:, :, column] = first.state
-
-        row = 0
-        for block in window:
-            end = row + block.length
-            # A block's last observation is the first of the next one: written twice, the same.
-            self._observation[row : end + 1, column] = self._observations(block)
-            for name, target in self._steps.items():
-                target[row:end, column] = block.steps[name]
-            action[row + 1 : end + 1, column] = block.steps["action"]
-            extrinsic[row + 1 : end + 1, column] = block.steps["extrinsic"]
-            intrinsic[row + 1 : end + 1, column] = block.steps["intrinsic"]
-            row = end
-        self._observation[row + 1 :, column] = 0
-        self._mask[:row, column] = True
-        self._discount[:row, column] = 1
-        if last.is_terminated:
-            self._discount[row - 1, column] = 0
-
-    def _observations(self, block: Block) -> np.ndarray:
-        rows = self._decoder.decode(block.observations, block.is_compressed)
-        return np.frombuffer(rows, self._layout.observation_dtype).reshape(
-            block.length + 1, *self._layout.observation_shape
-        )

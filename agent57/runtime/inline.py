@@ -14,18 +14,14 @@ import torch
 from agent57.actor import Actor
 from agent57.config import Config
 from agent57.envs.make import make_env
-from agent57.envs.spec import EnvSpec
 from agent57.evaluator import Evaluator
 from agent57.learner import Learner
-from agent57.nets.networks import Networks
-from agent57.player import make_networks
-from agent57.replay.block import Block, Layout
-from agent57.replay.buffer import Replay
-from agent57.replay.ratio import SamplesPerInsert
+from agent57.nets.networks import make_networks
+from agent57.replay.block import Block, make_layout
+from agent57.replay.buffer import Replay, SamplesPerInsert
 from agent57.runtime.session import Session
 from agent57.seeds import Role, generator
 from agent57.storage.journal import Journal
-from agent57.types import Episode
 from agent57.video.lane_files import SHOWN_LANES
 
 
@@ -104,17 +100,6 @@ class Parts:
         }
 
 
-def make_layout(spec: EnvSpec, networks: Networks) -> Layout:
-    """The shapes of what a run stores."""
-    return Layout(
-        observation_shape=spec.observation_shape,
-        observation_dtype=spec.observation_dtype,
-        num_actions=spec.num_actions,
-        num_values=networks.num_values,
-        state=networks.state_size,
-    )
-
-
 def build(config: Config, device: torch.device) -> Parts:
     """The parts of a new run."""
     env = make_env(config.env, config.actor.lanes)
@@ -142,13 +127,9 @@ def train(config: Config, parts: Parts, journal: Journal, session: Session) -> N
     actor, replay, learner, evaluator = parts.actor, parts.replay, parts.learner, parts.evaluator
     ratio = SamplesPerInsert(config.replay)
     batch_size = config.learner.batch_size
-    scores: list[Episode] = []  # of the evaluator, in the step under way
-
-    def evaluate() -> None:
-        scores[:] = evaluator.step(actor.num_frames)
-
     while actor.num_frames < config.run.frames and not session.is_stopping:
-        blocks, episodes, diagnostics = actor.step(meanwhile=evaluate)
+        scores = evaluator.step(actor.num_frames)
+        blocks, episodes, diagnostics = actor.step()
         for block in blocks:
             replay.add(block)
 

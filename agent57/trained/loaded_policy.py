@@ -9,7 +9,6 @@ saw in training: previous action, previous rewards, and the novelty that its own
 the observations. It does not learn.
 """
 
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -17,10 +16,11 @@ import numpy as np
 import torch
 
 from agent57.envs.make import check_env
-from agent57.envs.spec import EnvSpec, Step, nothing
+from agent57.envs.spec import Step
 from agent57.player import Decision, Player
 from agent57.runtime.run import choose_device
 from agent57.trained.trained_run import TrainedRun
+from agent57.types import EnvSpec
 
 ONE_LANE = np.ones(1, dtype=bool)
 NOT_ENDED = np.zeros(1, dtype=bool)
@@ -39,7 +39,7 @@ class Mailbox:
         """The first observation that was put in."""
         return self.first_observation[None]
 
-    def step(self, action: np.ndarray, meanwhile: Callable[[], None] = nothing) -> Step:
+    def step(self, action: np.ndarray) -> Step:
         """Nobody may step a mailbox."""
         raise NotImplementedError
 

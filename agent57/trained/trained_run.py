@@ -10,13 +10,14 @@ import torch
 from agent57.bandit import make_controller
 from agent57.config import Config, require
 from agent57.curiosity.lifelong import RunningMoments
-from agent57.envs.spec import EnvSpec, VectorEnv
-from agent57.nets.networks import Networks
+from agent57.envs.spec import VectorEnv
+from agent57.nets.networks import Networks, make_networks
 from agent57.ops.family import betas, gammas
-from agent57.player import Player, Weights, make_networks
+from agent57.player import Player, Weights
 from agent57.seeds import Role
 from agent57.storage.checkpoint import newest_state
 from agent57.storage.folder import CHECKPOINTS, read_config
+from agent57.types import EnvSpec
 
 ROLES = (Role.TRIAL_EPISODES, Role.TRIAL_ACTIONS)
 

@@ -5,11 +5,10 @@ from functools import partial
 import numpy as np
 import torch
 
-from agent57.config import CuriosityConfig
+from agent57.config import CuriosityConfig, NetworkConfig
 from agent57.curiosity.episodic import EpisodicMemory
 from agent57.curiosity.reward import Curiosity
-from agent57.nets.embedding import Embedding
-from agent57.nets.rnd import Rnd
+from agent57.nets.networks import Embedding, Rnd
 from agent57.nets.torso import Trunk
 from tests.small import same_tree
 
@@ -23,9 +22,10 @@ class Setting:
 
     def __init__(self, num_versions: int = 4, config: CuriosityConfig = CONFIG) -> None:
         torch.manual_seed(0)
-        make_trunk = partial(Trunk, "vector", (5,), (1, 1, 1), (1,), 8)
-        self.embedding = Embedding(make_trunk(), D, 6, 3)
-        self.rnd = Rnd(make_trunk, 6)
+        sizes = NetworkConfig(feature_size=8, embedding_size=D, inverse_head_size=6, rnd_size=6)
+        make_trunk = partial(Trunk, sizes, "vector", (5,))
+        self.embedding = Embedding(sizes, make_trunk(), 3)
+        self.rnd = Rnd(sizes, make_trunk)
         self.curiosity = Curiosity(self.embedding, self.rnd, E, num_versions, config)
         self.version = 0
 

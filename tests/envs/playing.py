@@ -1,14 +1,12 @@
 """Playing environments in tests."""
 
 import io
-from functools import partial
 from typing import Any
 
 import numpy as np
-import pytest
 import torch
 
-from agent57.envs.spec import Step, VectorEnv
+from agent57.envs.spec import VectorEnv
 
 
 def begin(env: VectorEnv, first_seed: int = 0) -> np.ndarray:
@@ -57,27 +55,3 @@ def assert_resumes_exactly(env: VectorEnv, other: VectorEnv, num_steps: int = 40
     play(env, num_steps)
     assert other.load_state_dict(through_file(env.state_dict())).all()
     assert_same(play(env, num_steps, seed=1), play(other, num_steps, seed=1))
-
-
-def assert_others_may_work_meanwhile(env: VectorEnv, twin: VectorEnv, num_steps: int = 30) -> None:
-    """`twin` plays the same while `env` plays: once a step, and neither notices the other."""
-    rng = np.random.default_rng(0)
-    first = begin(env)
-    assert np.array_equal(first, begin(twin))
-    for t in range(num_steps):
-        action, calls = rng.integers(env.spec.num_actions, size=env.num_lanes), []
-        step = env.step(action, meanwhile=partial(_step_aside, twin, action, calls))
-        [aside] = calls
-        for name in ("observation", "reward", "terminated", "truncated"):
-            assert np.array_equal(getattr(step, name), getattr(aside, name))
-        ended = step.terminated | step.truncated
-        seeds = np.arange(env.num_lanes) + t
-        assert np.array_equal(env.reset(ended, seeds), twin.reset(ended, seeds))
-    calls = []
-    with pytest.raises(ValueError, match="action must lie in"):
-        env.step(action + env.spec.num_actions, meanwhile=partial(calls.append, "too early"))
-    assert not calls
-
-
-def _step_aside(env: VectorEnv, action: np.ndarray, calls: list[Step]) -> None:
-    calls.append(env.step(action))

@@ -3,13 +3,11 @@ from concurrent.futures import ThreadPoolExecutor
 import numpy as np
 import pytest
 from ale_py import ALEInterface, LoggerMode, roms
-from ale_py.vector_env import AtariVectorEnv
 
 from agent57.config import ConfigError, EnvConfig
 from agent57.envs.atari import ATARI_GAMES, SCREEN, AtariEnv
 from agent57.scores.published import suite_games
 from tests.envs.playing import (
-    assert_others_may_work_meanwhile,
     assert_resumes_exactly,
     assert_same,
     begin,
@@ -239,21 +237,6 @@ def test_running_episodes_resume_exactly(game, settings):
     assert_resumes_exactly(env, other, num_steps=30)
     env.close()
     other.close()
-
-
-def test_others_may_work_while_the_emulators_play(monkeypatch):
-    env, twin = atari("breakout", 3), atari("breakout", 3)
-    assert_others_may_work_meanwhile(env, twin)
-    order = []
-    for name in ("send", "recv"):
-        method = getattr(AtariVectorEnv, name)
-        monkeypatch.setattr(
-            AtariVectorEnv, name, lambda *args, f=method, n=name: (order.append(n), f(*args))[1]
-        )
-    env.step(np.zeros(3, np.int64), meanwhile=lambda: order.append("meanwhile"))
-    assert order == ["send", "meanwhile", "recv"]
-    env.close()
-    twin.close()
 
 
 def test_a_lane_that_ended_is_still_ended_after_loading():

@@ -3,8 +3,8 @@ import pytest
 import torch
 
 from agent57.envs.episode_log import EpisodeLog, check_fits, rebuild
-from agent57.envs.lanes import Lanes
-from agent57.envs.spec import EnvSpec, Step
+from agent57.envs.spec import Lanes, Step
+from agent57.types import EnvSpec
 
 
 class Tally:

@@ -10,7 +10,6 @@ from agent57.envs import gymnasium as module
 from agent57.envs.gymnasium import GymnasiumEnv, is_registered, unknown_name
 from agent57.envs.spec import EnvironmentFault
 from tests.envs.playing import (
-    assert_others_may_work_meanwhile,
     assert_resumes_exactly,
     assert_same,
     begin,
@@ -320,11 +319,3 @@ def test_the_suite_of_the_emulator_is_an_ordinary_id():
     play(env, 2)
     assert env.render(0).shape == (210, 160, 3)
     env.close()
-
-
-@pytest.mark.parametrize("parallel", ["sync", "async"])
-def test_others_may_work_meanwhile(parallel):
-    env, twin = gym("CartPole-v1", parallel=parallel), gym("CartPole-v1")
-    assert_others_may_work_meanwhile(env, twin, num_steps=60)
-    env.close()
-    twin.close()

@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from agent57.envs.lanes import MAX_SEED, Lanes
+from agent57.envs.spec import MAX_SEED, Lanes
 
 ALL = np.ones(2, bool)
 

@@ -5,7 +5,6 @@ from agent57.envs.random_coin import RandomCoinRules
 from agent57.envs.rules import RulesEnv, random_words
 from agent57.envs.toy import TOYS
 from tests.envs.playing import (
-    assert_others_may_work_meanwhile,
     assert_resumes_exactly,
     assert_same,
     begin,
@@ -36,12 +35,6 @@ def test_lanes_do_not_know_of_each_other(name):
         seeds = rng.integers(1000, size=5)
         env.reset(ended, seeds)
         alone.reset(ended[3:4], seeds[3:4])
-
-
-def test_others_may_work_meanwhile():
-    assert_others_may_work_meanwhile(
-        RulesEnv(RandomCoinRules(), 3), RulesEnv(RandomCoinRules(), 3), num_steps=250
-    )
 
 
 @pytest.mark.parametrize("name", TASKS)

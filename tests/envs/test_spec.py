@@ -5,7 +5,8 @@ import pytest
 from agent57.envs.atari import AtariEnv
 from agent57.envs.gymnasium import GymnasiumEnv
 from agent57.envs.rules import RulesEnv
-from agent57.envs.spec import EnvironmentFault, EnvSpec, VectorEnv
+from agent57.envs.spec import EnvironmentFault, VectorEnv
+from agent57.types import EnvSpec
 
 
 @pytest.mark.parametrize("kind", [AtariEnv, GymnasiumEnv, RulesEnv])

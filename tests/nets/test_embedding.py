@@ -3,7 +3,8 @@
 import torch
 import torch.nn.functional as F
 
-from agent57.nets.embedding import Embedding
+from agent57.config import NetworkConfig
+from agent57.nets.networks import Embedding
 from agent57.nets.torso import Trunk
 
 N, D, A = 5, 6, 3
@@ -11,7 +12,8 @@ N, D, A = 5, 6, 3
 
 def make() -> Embedding:
     torch.manual_seed(0)
-    return Embedding(Trunk("vector", (4,), (1, 1, 1), (1,), 8), D, 7, A)
+    config = NetworkConfig(feature_size=8, embedding_size=D, inverse_head_size=7)
+    return Embedding(config, Trunk(config, "vector", (4,)), A)
 
 
 def test_shapes() -> None:

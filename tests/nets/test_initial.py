@@ -9,8 +9,8 @@ from torch import nn
 
 from agent57.config import NetworkConfig
 from agent57.nets.initial import draw_scaled
-from agent57.nets.networks import Networks
 from agent57.nets.torso import Kind
+from tests.small import networks_of
 
 
 @pytest.fixture(autouse=True)
@@ -65,9 +65,7 @@ def test_values_begin_near_zero_if_asked_and_novelty_networks_as_ever(
     largest: dict[str, float] = {}
     for initial in ("pytorch", "scaled"):
         torch.manual_seed(0)
-        networks = Networks(
-            replace(sizes, initial_weights=initial), kind, shape, 3, 4, 2, True, 1e-3
-        )
+        networks = networks_of(replace(sizes, initial_weights=initial), kind, shape, 3, num_arms=2)
         net = networks.value.nets[0]
         prepared = networks.prepare(torch.randint(4, (1, 9, *shape), dtype=torch.uint8))
         value, _ = net(prepared, torch.zeros(1, 9, 4 + 2 + 2), torch.zeros(2, 9, 64))

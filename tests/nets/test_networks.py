@@ -6,9 +6,8 @@ import pytest
 import torch
 
 from agent57.config import NetworkConfig
-from agent57.nets.networks import Networks
 from agent57.nets.torso import Kind
-from agent57.ops.td_scale import td_scale
+from tests.small import networks_of
 
 CONFIG = NetworkConfig(
     channels=(4, 6, 6),
@@ -37,7 +36,7 @@ def observe(kind: Kind, shape: tuple[int, ...], max_value: int, *lead: int) -> t
 @pytest.mark.parametrize(("kind", "shape", "max_value"), TASKS)
 def test_one_agent_for_any_observation(kind: Kind, shape: tuple[int, ...], max_value: int) -> None:
     torch.manual_seed(0)
-    networks = Networks(CONFIG, kind, shape, max_value, 4, 3, True, 1e-3)
+    networks = networks_of(CONFIG, kind, shape, max_value)
     prepared = networks.prepare(observe(kind, shape, max_value, 2, 3))
     rows = (torch.zeros(2, 3, dtype=torch.int64), torch.zeros(2, 3), torch.zeros(2, 3))
     value, _ = networks.value(prepared, *rows, torch.arange(3), torch.zeros(2, 2, 3, 7))
@@ -49,7 +48,7 @@ def test_one_agent_for_any_observation(kind: Kind, shape: tuple[int, ...], max_v
 
 
 def test_values_embedding_and_rnd_share_no_weight() -> None:
-    networks = Networks(CONFIG, "pixels", (1, 84, 84), 255, 4, 3, True, 1e-3)
+    networks = networks_of(CONFIG, "pixels", (1, 84, 84), 255)
     assert networks.embedding is not None
     assert networks.rnd is not None
     parts = [*networks.value.nets, networks.embedding, networks.rnd.predictor, networks.rnd.target]
@@ -59,13 +58,13 @@ def test_values_embedding_and_rnd_share_no_weight() -> None:
 
 
 def test_without_a_curious_arm_there_is_no_novelty_network() -> None:
-    networks = Networks(CONFIG, "vector", (5,), 1, 4, 1, False, 1e-3)
+    networks = networks_of(CONFIG, "vector", (5,), num_arms=1)
     assert networks.embedding is None
     assert networks.rnd is None
 
 
 def test_a_network_without_core_has_no_state() -> None:
-    networks = Networks(replace(CONFIG, core="none"), "vector", (5,), 1, 4, 3, True, 1e-3)
+    networks = networks_of(replace(CONFIG, core="none"), "vector", (5,))
     assert networks.state_size == 0
     assert not any(isinstance(module, torch.nn.LSTM) for module in networks.modules())
     rows = (torch.zeros(2, 3, dtype=torch.int64), torch.zeros(2, 3), torch.zeros(2, 3))
@@ -76,13 +75,11 @@ def test_a_network_without_core_has_no_state() -> None:
     assert state.shape == (2, 2, 3, 0)
 
 
-def test_weights_from_before_errors_were_measured_still_load() -> None:
-    networks = Networks(CONFIG, "vector", (5,), 1, 4, 3, True, 1e-3)
-    older = {name: w for name, w in networks.state_dict().items() if name != "td_squares"}
-    networks.td_squares.fill_(9.0)
-    networks.load_state_dict(older)
-    assert torch.equal(networks.td_squares, torch.zeros(3, 3))
-    networks.load_state_dict({**older, "td_squares": torch.full((2, 3), 4.0)})
-    assert td_scale(networks.td_squares).tolist() == [[2.0] * 3] * 2
+def test_the_scale_of_errors_among_the_weights_is_passed_over() -> None:
+    networks = networks_of(CONFIG, "vector", (5,))
+    weights = networks.state_dict()
+    networks.load_state_dict({**weights, "td_squares": torch.ones(3, 3)})
     with pytest.raises(RuntimeError, match="Missing key"):
-        networks.load_state_dict({name: w for name, w in older.items() if "rnd" not in name})
+        networks.load_state_dict({name: w for name, w in weights.items() if "rnd" not in name})
+    with pytest.raises(RuntimeError, match="Unexpected key"):
+        networks.load_state_dict({**weights, "other": torch.ones(1)})

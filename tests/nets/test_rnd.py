@@ -4,13 +4,15 @@ from functools import partial
 
 import torch
 
-from agent57.nets.rnd import Rnd
+from agent57.config import NetworkConfig
+from agent57.nets.networks import Rnd
 from agent57.nets.torso import Trunk
 
 
 def make() -> Rnd:
     torch.manual_seed(0)
-    return Rnd(partial(Trunk, "vector", (4,), (1, 1, 1), (1,), 8), 5)
+    config = NetworkConfig(feature_size=8, rnd_size=5)
+    return Rnd(config, partial(Trunk, config, "vector", (4,)))
 
 
 def test_the_error_is_the_squared_distance_by_definition() -> None:

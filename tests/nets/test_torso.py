@@ -3,9 +3,10 @@
 import pytest
 import torch
 
+from agent57.config import NetworkConfig
 from agent57.nets.torso import Trunk, num_planes, prepare
 
-SIZES = ((8, 16, 16), (4, 6), 12)  # channels, grid channels, features
+SIZES = NetworkConfig(channels=(8, 16, 16), grid_channels=(4, 6), feature_size=12)
 
 
 def test_pixels_are_scaled_by_their_largest_value() -> None:
@@ -45,26 +46,26 @@ def test_observations_are_not_changed_by_preparing_them() -> None:
 
 @pytest.mark.parametrize("shape", [(1, 84, 84), (3, 36, 36), (4, 64, 96), (1, 210, 160)])
 def test_pixels_of_any_size_and_depth(shape: tuple[int, int, int]) -> None:
-    trunk = Trunk("pixels", shape, *SIZES)
+    trunk = Trunk(SIZES, "pixels", shape)
     features = trunk(torch.rand(2, *shape))
     assert features.shape == (2, trunk.num_features)
 
 
 def test_the_papers_frames_give_the_dqn_features() -> None:
-    trunk = Trunk("pixels", (1, 84, 84), (32, 64, 64), (16, 32), 512)
+    trunk = Trunk(NetworkConfig(), "pixels", (1, 84, 84))
     assert trunk.num_features == 7 * 7 * 64
     assert sum(p.numel() for p in trunk.parameters()) == 71_840
 
 
 @pytest.mark.parametrize("shape", [(6, 3, 3), (20, 7, 7), (2, 15, 15), (1, 1, 9), (1, 35, 35)])
 def test_grids_of_any_size(shape: tuple[int, int, int]) -> None:
-    trunk = Trunk("grid", shape, *SIZES)
+    trunk = Trunk(SIZES, "grid", shape)
     assert trunk(torch.rand(2, *shape)).shape == (2, trunk.num_features)
 
 
 def test_every_cell_of_a_grid_is_seen() -> None:
     torch.manual_seed(0)
-    trunk = Trunk("grid", (1, 7, 6), (8, 16, 16), (16, 32), 12)
+    trunk = Trunk(NetworkConfig(), "grid", (1, 7, 6))
     cells = torch.cat([torch.zeros(1, 42), torch.eye(42)]).reshape(43, 1, 7, 6)
     with torch.no_grad():
         features = trunk(cells)
@@ -72,5 +73,5 @@ def test_every_cell_of_a_grid_is_seen() -> None:
 
 
 def test_vectors_of_any_length() -> None:
-    trunk = Trunk("vector", (5,), *SIZES)
+    trunk = Trunk(SIZES, "vector", (5,))
     assert trunk(torch.randn(7, 5)).shape == (7, 12)

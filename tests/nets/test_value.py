@@ -8,11 +8,10 @@ import torch
 from torch import Tensor
 
 from agent57.config import NetworkConfig
-from agent57.nets.networks import Networks
+from agent57.nets.networks import make_networks
 from agent57.nets.value import ValueNets
 from agent57.ops.squash import squash
-from agent57.player import make_networks
-from tests.small import SPEC, small_config
+from tests.small import SPEC, networks_of, small_config
 
 T, B, A, J, H = 6, 3, 4, 5, 7
 CONFIG = NetworkConfig(
@@ -26,7 +25,9 @@ def _seed() -> None:
 
 
 def make_nets(config: NetworkConfig = CONFIG, squash_epsilon: float = 1e-3) -> ValueNets:
-    return Networks(config, "vector", (3,), 1, A, J, True, squash_epsilon).value
+    return networks_of(
+        config, "vector", (3,), num_actions=A, num_arms=J, squash_epsilon=squash_epsilon
+    ).value
 
 
 def make_inputs(num_values: int = 2, size: int = H) -> dict[str, Tensor]:

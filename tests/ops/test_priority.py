@@ -1,7 +1,7 @@
 import pytest
 import torch
 
-from agent57.ops.priority import importance_weights, sequence_priority
+from agent57.ops.td import importance_weights, sequence_priority
 
 ALL = torch.ones(3, 2, dtype=torch.bool)
 

@@ -6,7 +6,8 @@ from torch import Tensor
 
 from agent57.config import LearnerConfig
 from agent57.ops.squash import squash, unsquash
-from agent57.ops.td import mixed_td_error, td_errors, value_rewards, value_weights
+from agent57.ops.td import mixed_td_error, value_rewards, value_weights
+from tests.ops.windows import errors_of
 
 EPS = 1e-3
 PLAIN = LearnerConfig(transform="identity")
@@ -90,7 +91,7 @@ def test_td_errors_by_definition(values: str, transform: str, mixture: str, loss
     case = random_windows(values)
     config = LearnerConfig(loss=loss, mixture=mixture, transform=transform, n_step=3)
     torch.testing.assert_close(
-        td_errors(**case, loss=config), td_errors_by_definition(case, config)
+        errors_of(**case, loss=config), td_errors_by_definition(case, config)
     )
 
 
@@ -104,7 +105,7 @@ def two_rows(loss: LearnerConfig) -> Tensor:
         [[0.0, 0.0], [20.0, 10.0], [9.0, 7.0]],
         [[0.0, 0.0], [2.0, 1.0], [5.0, 3.0]],
     )
-    return td_errors(
+    return errors_of(
         torch.tensor([online_e, online_i])[:, :, None],
         torch.tensor([target_e, target_i])[:, :, None],
         action=torch.tensor([[0], [1]]),
@@ -166,17 +167,17 @@ def test_mixed_error_of_separate_networks_is_that_of_the_joint_one_by_law() -> N
     for name in ("online", "target"):
         joint[name] = (weight[:, None, :, None] * case[name]).sum(0, keepdim=True)
     torch.testing.assert_close(
-        mixed_td_error(td_errors(**case, loss=PLAIN), weight), td_errors(**joint, loss=PLAIN)[0]
+        mixed_td_error(errors_of(**case, loss=PLAIN), weight), errors_of(**joint, loss=PLAIN)[0]
     )
 
 
 def test_regression_mixed_reward_in_both_losses() -> None:
     case = random_windows()
-    before = td_errors(**case, loss=PLAIN)
-    more = td_errors(**dict(case, extrinsic=case["extrinsic"] + 1), loss=PLAIN)
+    before = errors_of(**case, loss=PLAIN)
+    more = errors_of(**dict(case, extrinsic=case["extrinsic"] + 1), loss=PLAIN)
     torch.testing.assert_close(more[1], before[1])
     assert (more[0] > before[0])[case["mask"]].all()
-    more = td_errors(**dict(case, intrinsic=case["intrinsic"] + 1), loss=PLAIN)
+    more = errors_of(**dict(case, intrinsic=case["intrinsic"] + 1), loss=PLAIN)
     torch.testing.assert_close(more[0], before[0])
     assert (more[1] > before[1])[case["mask"]].all()
 
@@ -185,7 +186,7 @@ def test_regression_extrinsic_and_intrinsic_swapped() -> None:
     case = random_windows()
     case["discount"] = torch.zeros_like(case["discount"])
     case["online"] = torch.zeros_like(case["online"])
-    td_error = td_errors(**case, loss=PLAIN)
+    td_error = errors_of(**case, loss=PLAIN)
     torch.testing.assert_close(td_error[0], case["extrinsic"].where(case["mask"], 0.0))
     torch.testing.assert_close(td_error[1], case["intrinsic"].where(case["mask"], 0.0))
 
@@ -204,8 +205,8 @@ def test_only_the_order_of_the_online_mixture_counts_by_law(loss: str) -> None:
     played = case["online"][:, :-1].gather(-1, case["action"].expand(2, 8, 3)[..., None])[..., 0]
     sharper = dict(case, online=10 * case["online"])
     torch.testing.assert_close(
-        (td_errors(**sharper, loss=config) + 10 * played) * case["mask"],
-        (td_errors(**case, loss=config) + played) * case["mask"],
+        (errors_of(**sharper, loss=config) + 10 * played) * case["mask"],
+        (errors_of(**case, loss=config) + played) * case["mask"],
     )
 
 
@@ -217,7 +218,7 @@ def test_regression_two_discounts() -> None:
     case["target"] = torch.ones_like(case["target"])
     config = LearnerConfig(transform="identity", trace_decay=0.0)
     expected = case["gamma"] * case["discount"]
-    torch.testing.assert_close(td_errors(**case, loss=config), torch.stack([expected, expected]))
+    torch.testing.assert_close(errors_of(**case, loss=config), torch.stack([expected, expected]))
 
 
 def test_regression_returns_summed_in_squashed_space() -> None:
@@ -228,7 +229,7 @@ def test_regression_returns_summed_in_squashed_space() -> None:
     case["online"] = torch.zeros_like(case["online"])
     case["extrinsic"][:] = 50.0
     case["gamma"][:] = 1.0
-    last = td_errors(**case, loss=LearnerConfig())[0, [7, 4, 2], [0, 1, 2]]
+    last = errors_of(**case, loss=LearnerConfig())[0, [7, 4, 2], [0, 1, 2]]
     expected = squash(torch.tensor([150.0, 50.0, 150.0], dtype=torch.float64), EPS)
     torch.testing.assert_close(last, expected)
 
@@ -236,7 +237,7 @@ def test_regression_returns_summed_in_squashed_space() -> None:
 def test_terminated_rows_learn_their_reward_and_truncated_rows_bootstrap() -> None:
     case = random_windows()
     config = LearnerConfig(transform="identity", target_epsilon=0.0)
-    td_error = td_errors(**case, loss=config)
+    td_error = errors_of(**case, loss=config)
     q = case["online"][0, 4, 1, case["action"][4, 1]]
     torch.testing.assert_close(td_error[0, 4, 1], case["extrinsic"][4, 1] - q)
     best = (case["online"][0, 3, 2] + 0.3 * case["online"][1, 3, 2]).argmax()
@@ -252,9 +253,9 @@ def test_padding_has_no_error_and_changes_none_by_law() -> None:
     for name in ("extrinsic", "intrinsic", "discount"):
         changed[name][padding] = 77.0
     changed["action"][padding] = 3
-    td_error = td_errors(**changed, loss=LearnerConfig())
+    td_error = errors_of(**changed, loss=LearnerConfig())
     assert (td_error[:, padding] == 0).all()
-    torch.testing.assert_close(td_error, td_errors(**case, loss=LearnerConfig()))
+    torch.testing.assert_close(td_error, errors_of(**case, loss=LearnerConfig()))
 
 
 @pytest.mark.parametrize("loss", ["retrace", "n_step"])
@@ -262,7 +263,7 @@ def test_regression_gradient_through_the_targets(loss: str) -> None:
     case = random_windows()
     case["online"].requires_grad_()
     case["target"].requires_grad_()
-    td_errors(**case, loss=LearnerConfig(loss=loss)).sum().backward()
+    errors_of(**case, loss=LearnerConfig(loss=loss)).sum().backward()
     assert case["target"].grad is None
     expected = torch.zeros_like(case["online"])
     index = case["action"].expand(2, 8, 3)[..., None]
@@ -275,7 +276,7 @@ def test_arm_zero_learns_extrinsic_values_without_the_intrinsic_network_by_law()
     changed = dict(case, online=case["online"].clone(), target=case["target"].clone())
     changed["online"][1] += torch.randn_like(changed["online"][1])
     changed["target"][1] -= 5
-    before, after = (td_errors(**c, loss=LearnerConfig()) for c in (case, changed))
+    before, after = (errors_of(**c, loss=LearnerConfig()) for c in (case, changed))
     torch.testing.assert_close(after[0, :, 0], before[0, :, 0])  # window 0 has beta = 0
     assert not torch.equal(after[1, :, 0], before[1, :, 0])
 
@@ -286,6 +287,6 @@ def test_half_precision_values_are_learned_in_float32() -> None:
               for k, x in case.items()}  # fmt: skip
     half = dict(single, online=single["online"].bfloat16(), target=single["target"].bfloat16())
     upcast = dict(single, online=half["online"].float(), target=half["target"].float())
-    td_error = td_errors(**half, loss=LearnerConfig())
+    td_error = errors_of(**half, loss=LearnerConfig())
     assert td_error.dtype == torch.float32
-    torch.testing.assert_close(td_error, td_errors(**upcast, loss=LearnerConfig()))
+    torch.testing.assert_close(td_error, errors_of(**upcast, loss=LearnerConfig()))

@@ -1,7 +1,7 @@
 import pytest
 import torch
 
-from agent57.ops.td_scale import MIN_SCALE, RATE, follow, summed_squares, td_scale
+from agent57.ops.td import MIN_SCALE, RATE, follow, summed_squares, td_scale
 
 
 def test_sums_by_hand() -> None:

@@ -15,7 +15,7 @@ from agent57.config import LearnerConfig
 from agent57.ops.policy import epsilon_greedy, mix_values
 from agent57.ops.retrace import retrace_targets
 from agent57.ops.squash import squash, unsquash
-from agent57.ops.td import td_errors
+from tests.ops.windows import errors_of
 
 STATES, ACTIONS = 6, 3
 GAMMA, BETA, LAMBDA, EPS = 0.9, 0.3, 0.95, 1e-3
@@ -138,7 +138,7 @@ def test_sampled_targets_decompose(kind: Kind) -> None:
 
     def targets(online: Tensor, target: Tensor, values: Literal["separate", "joint"]) -> Tensor:
         q = online[:, state]
-        td_error = td_errors(
+        td_error = errors_of(
             q,
             target[:, state],
             action=action,

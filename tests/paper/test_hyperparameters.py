@@ -7,10 +7,10 @@ import torch
 
 from agent57.commands.train import configured
 from agent57.config import Config
-from agent57.nets.networks import Networks
 from agent57.ops.squash import squash
 from agent57.presets import difference, flatten, make_config
 from tests.house.names import ROOT
+from tests.small import networks_of
 
 # Row of the hyperparameter table, its value, the field that holds it.
 TABLE: list[tuple[str, Any, str]] = [
@@ -112,11 +112,7 @@ def count(module: torch.nn.Module) -> int:
 
 def test_the_sizes_of_the_networks() -> None:
     # For 18 actions and one 84 x 84 frame; layer sizes of spec 44.
-    config = Config()
-    family, epsilon = config.family, config.learner.squash_epsilon
-    networks = Networks(
-        config.network, "pixels", (1, 84, 84), 255, 18, family.arms, family.is_curious, epsilon
-    )
+    networks = networks_of(Config().network, "pixels", (1, 84, 84), 255, 18, Config().family.arms)
     extrinsic, intrinsic = networks.value.nets
     assert count(extrinsic) == count(intrinsic) == 4_420_787
     assert count(extrinsic.trunk) == 71_840

@@ -11,8 +11,7 @@ from agent57.config import ConfigError
 from agent57.envs.make import check_env
 from agent57.planning.machine_costs import OTHER_GAMES, REFERENCE, Costs, costs_file, machine_costs
 from agent57.presets import make_config
-from agent57.replay.block import Block
-from agent57.replay.codec import Encoder
+from agent57.replay.block import Block, Encoder
 
 
 def test_costs_come_back_as_they_were_written(tmp_path: Path) -> None:

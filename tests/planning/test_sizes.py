@@ -11,8 +11,8 @@ from agent57.bench.learning import random_batch
 from agent57.bench.limits import count_flops
 from agent57.envs.make import check_env
 from agent57.learner import Learner
+from agent57.nets.networks import make_networks
 from agent57.planning.sizes import count_sizes
-from agent57.player import make_networks
 from agent57.presets import make_config
 
 CPU = torch.device("cpu")

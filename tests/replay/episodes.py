@@ -1,14 +1,15 @@
 """Lanes that play made-up episodes, kept whole, and the windows these must give by definition."""
 
 from dataclasses import dataclass, field
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
 
 from agent57.config import ReplayConfig, SequenceConfig
-from agent57.replay.assembler import Assembler, WindowTraces
+from agent57.replay.assembler import Assembler
 from agent57.replay.block import Block, Layout
-from agent57.types import Batch, Played
+from agent57.types import Batch, Played, Windows
 
 PIXELS = Layout(
     observation_shape=(1, 16, 16),
@@ -123,15 +124,43 @@ class Lanes:
         )
 
 
+class Assembled(NamedTuple):
+    """What comes out of an assembler, and the columns of each window it asked a priority for."""
+
+    blocks: list[Block]
+    traces: list[dict[str, np.ndarray]]
+
+
+class Watched(Assembler):
+    """An assembler that keeps its windows; their priorities are the sums of their rewards."""
+
+    def __init__(self, *args: Any, **options: Any) -> None:
+        self._asked: list[dict[str, np.ndarray]] = []
+        super().__init__(*args, self._note, **options)
+
+    def _note(self, windows: Windows, value: torch.Tensor) -> torch.Tensor:
+        for i in range(len(windows.arm)):
+            column = {"arm": windows.arm[i], "start": windows.start[i], "value": value[:, :, i]}
+            for name in Windows.__dataclass_fields__:
+                column.setdefault(name, getattr(windows, name)[..., i])
+            column["value"] = column["value"].swapaxes(0, 1)
+            self._asked.append({name: tensor.numpy() for name, tensor in column.items()})
+        return windows.extrinsic.double().sum(0)
+
+    def add(self, played: Played) -> Assembled:
+        self._asked = []
+        return Assembled(super().add(played), self._asked)
+
+
 def make_assembler(
     sequence: SequenceConfig, layout: Layout, num_lanes: int = 1, **options: int
-) -> Assembler:
+) -> Watched:
     options = {"first_lane": 0, "compression": 1, "threads": 1, **options}
-    return Assembler(sequence, layout, num_lanes, **options)
+    return Watched(sequence, layout, num_lanes, **options)
 
 
 def play_episode(
-    lanes: Lanes, assembler: Assembler, length: int, *, truncated: bool = False
+    lanes: Lanes, assembler: Watched, length: int, *, truncated: bool = False
 ) -> tuple[list[Block], list[dict]]:
     """One whole episode of the only lane: its blocks, and the traces of its windows."""
     blocks, traces = [], []
@@ -140,16 +169,8 @@ def play_episode(
         ended = {"truncate": ends} if truncated else {"terminate": ends}
         assembled = assembler.add(lanes.step(**ended))
         blocks += assembled.blocks
-        traces += one_by_one(assembled.traces)
+        traces += assembled.traces
     return blocks, traces
-
-
-def one_by_one(traces: WindowTraces | None) -> list[dict[str, np.ndarray]]:
-    """The columns of each window."""
-    if traces is None:
-        return []
-    columns = {name: getattr(traces, name) for name in WindowTraces.__dataclass_fields__}
-    return [{name: column[i] for name, column in columns.items()} for i in range(len(traces.start))]
 
 
 def window_starts(episode: Episode, sequence: SequenceConfig) -> list[int]:

@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 import torch
 
-from agent57.replay.codec import Decoder
+from agent57.replay.block import Decoder
 
 from .episodes import (
     PAIR,
@@ -15,7 +15,6 @@ from .episodes import (
     VECTOR,
     Lanes,
     make_assembler,
-    one_by_one,
     play_episode,
     window_by_definition,
     window_starts,
@@ -73,7 +72,7 @@ def test_a_block_comes_one_step_late_and_the_last_one_at_once():
     assert len(assembler.add(lanes.step(terminate=(0,))).blocks) == 1
     # a full block that waits and the last one of a single step come out together, in order
     for _ in range(4):
-        assert assembler.add(lanes.step()) == ([], None)
+        assert assembler.add(lanes.step()) == ([], [])
     assert lengths(assembler.add(lanes.step(truncate=(0,))).blocks) == [4, 1]
 
 
@@ -103,6 +102,9 @@ def test_blocks_and_traces_by_definition(layout, truncated, sequence, length):
         if block.state is not None:
             assert np.array_equal(block.state, rows[0]["state"])
 
+    complete = [block for block in blocks if block.completes_window(sequence)]
+    assert [b.priority for b in complete] == [t["extrinsic"].sum() for t in traces]
+    assert all(block.priority == 0 for block in blocks if block not in complete)
     assert blocks[-1].is_terminated == (not truncated)
     assert [trace["start"] for trace in traces] == window_starts(episode, sequence)
     for trace in traces:
@@ -140,7 +142,7 @@ def test_traces_of_many_lanes_by_definition():
         )
         blocks, traces = assembler.add(played)
         complete = [block for block in blocks if block.completes_window(TRIPLE)]
-        for block, trace in zip(complete, one_by_one(traces), strict=True):
+        for block, trace in zip(complete, traces, strict=True):
             first = max(0, block.index + 1 - TRIPLE.blocks_per_window)
             assert trace["start"] == first * TRIPLE.replay_period
             if block.is_last:  # of others the row to bootstrap from is still to be looked up
@@ -231,7 +233,7 @@ def test_continues_in_mid_episode_from_its_state():
         played = lanes.step(truncate=tuple(np.flatnonzero(rng.random(3) < 0.1)))
         one, two = original.add(played), resumed.add(played)
         assert messages(one.blocks) == messages(two.blocks)
-        for left, right in zip(one_by_one(one.traces), one_by_one(two.traces), strict=True):
+        for left, right in zip(one.traces, two.traces, strict=True):
             for name in left:
                 assert np.array_equal(left[name], right[name]), name
         count += len(one.blocks)
@@ -281,4 +283,4 @@ def test_a_terminated_bootstrap_is_not_read():
     lanes, assembler = Lanes(1, PIXELS), make_assembler(PAIR, PIXELS)
     played = lanes.step(terminate=(0,))
     poisoned = dataclasses.replace(played, final_value=np.full_like(played.final_value, np.nan))
-    assert np.isfinite(assembler.add(poisoned).traces.value).all()
+    assert np.isfinite(assembler.add(poisoned).traces[0]["value"]).all()

@@ -3,7 +3,7 @@ from concurrent.futures import ThreadPoolExecutor
 import numpy as np
 import pytest
 
-from agent57.replay.codec import Decoder, Encoder
+from agent57.replay.block import Decoder, Encoder
 
 
 def images(count: int = 9) -> np.ndarray:

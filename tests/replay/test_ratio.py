@@ -1,7 +1,7 @@
 import pytest
 
 from agent57.config import ReplayConfig
-from agent57.replay.ratio import SamplesPerInsert
+from agent57.replay.buffer import SamplesPerInsert
 
 
 def make(min_windows: int, samples_per_insert: float) -> SamplesPerInsert:

@@ -1,3 +1,5 @@
+import dataclasses
+
 import numpy as np
 import pytest
 import torch
@@ -120,7 +122,7 @@ def test_a_network_without_core_has_an_empty_state():
 def test_memory_is_used_again_only_when_no_tensor_needs_it():
     blocks, _ = play_episode(Lanes(1, PIXELS), make_assembler(PAIR, PIXELS), 41)
     long = windows_of(blocks, PAIR)[:3]
-    tail = [blocks[-1:]] * 3
+    tail = [[dataclasses.replace(blocks[-1], state=blocks[0].state)]] * 3
     reader = WindowReader(PAIR, PIXELS, threads=1, pin_memory=False)
     keys, probability = np.arange(3), np.ones(3)
 

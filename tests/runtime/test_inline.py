@@ -1,14 +1,11 @@
 """The reference runtime: one seed, one result; who owes what; and every system runs in it."""
 
 import itertools
-from typing import Any
 
 import pytest
 import torch
 
-from agent57.actor import Actor
 from agent57.config import Config
-from agent57.evaluator import Evaluator
 from agent57.presets import PRESETS, difference, make_config
 from agent57.runtime import inline
 from tests.small import CPU, Notes, Sitting, changed, same_tree, small_config
@@ -87,25 +84,6 @@ def test_only_the_actors_steps_are_in_the_replay(finished: tuple[inline.Parts, N
     assert finished <= parts.replay.num_transitions <= parts.actor.num_transitions
     lanes = {block.lane for _, block in parts.replay.blocks()}
     assert lanes == {0, 1, 2}
-
-
-def test_the_evaluator_plays_while_the_actors_environment_does(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    order: list[str] = []
-    for kind in (Actor, Evaluator):
-        step, name = kind.step, kind.__name__
-
-        def watched(self: Any, *args: Any, step=step, name=name, **more: Any) -> Any:
-            order.append(f"{name} begins")
-            found = step(self, *args, **more)
-            order.append(f"{name} ends")
-            return found
-
-        monkeypatch.setattr(kind, "step", watched)
-    run(changed(CONFIG, run={"frames": 30}))
-    assert order[:4] == ["Actor begins", "Evaluator begins", "Evaluator ends", "Actor ends"]
-    assert order == order[:4] * 10
 
 
 @pytest.mark.parametrize(("min_windows", "least", "most"), [(8, 0.5, 1.0), (400, 0.0, 0.0)])

@@ -8,7 +8,7 @@ import torch
 import agent57
 from agent57.config import ConfigError
 from agent57.envs.make import check_env, make_env
-from agent57.player import make_networks
+from agent57.nets.networks import make_networks
 from agent57.presets import make_config
 from agent57.trained.loaded_policy import Policy
 from agent57.trained.trained_run import TrainedRun

@@ -13,7 +13,6 @@ from functools import partial
 import numpy as np
 
 from agent57.config import Config
-from agent57.envs.spec import EnvSpec
 from agent57.replay.block import Layout
 from agent57.runtime.cluster.calls import Calls, Process, Ref
 from agent57.runtime.cluster.learners import Learning
@@ -21,6 +20,7 @@ from agent57.runtime.cluster.shards import Storage
 from agent57.runtime.cluster.tally import MAX_FAILURES, UNANSWERED, PartLost, Tally
 from agent57.runtime.cluster.workers import ActorWorker, EvaluatorWorker, Journey, State
 from agent57.storage.journal import Journal
+from agent57.types import EnvSpec
 
 ACTOR_PATIENCE = 60.0  # seconds without any answer, for actors that are started again
 ADDS_AHEAD = 2  # of one actor, before it must wait for its shard

@@ -12,13 +12,13 @@ from functools import partial
 
 from agent57.config import Config
 from agent57.data_parallel import LearnerMissing
-from agent57.envs.spec import EnvSpec
 from agent57.runtime.cluster.calls import Calls, Process, Ref
 from agent57.runtime.cluster.shards import Part, Storage
 from agent57.runtime.cluster.tally import MAX_FAILURES, Died, PartLost, Tally
 from agent57.runtime.cluster.workers import LearnerWorker, State
 from agent57.storage.checkpoint import Checkpoint
 from agent57.storage.journal import Journal
+from agent57.types import EnvSpec
 
 UPDATES_AHEAD = 3  # drawn, waiting at the learner, or under way
 

@@ -18,16 +18,16 @@ from agent57.actor import Actor
 from agent57.config import Config
 from agent57.data_parallel import LearnerGroup
 from agent57.envs.make import make_env
-from agent57.envs.spec import EnvSpec
 from agent57.evaluator import Evaluator
 from agent57.learner import Learner
-from agent57.player import Weights, make_networks
+from agent57.nets.networks import make_networks
+from agent57.player import Weights
 from agent57.replay.block import Block, Layout
 from agent57.replay.buffer import Replay
 from agent57.runtime.allocator import keep_freed_memory
 from agent57.seeds import Role, generator
 from agent57.storage.means import Means
-from agent57.types import Batch, Episode
+from agent57.types import Batch, EnvSpec, Episode
 from agent57.video.lane_files import SHOWN_LANES
 
 Arrays = dict[str, np.ndarray]

@@ -9,11 +9,11 @@ import torch
 
 from agent57.config import Config
 from agent57.envs.make import check_env
-from agent57.player import make_networks
+from agent57.nets.networks import make_networks
+from agent57.replay.block import make_layout
 from agent57.runtime.cluster.conductor import Cluster
 from agent57.runtime.cluster.tally import Died, Gone
 from agent57.runtime.cluster.workers import State
-from agent57.runtime.inline import make_layout
 from tests.small import CPU, Notes
 
 

@@ -10,9 +10,9 @@ import torch
 from agent57.actor import Actor
 from agent57.config import Config
 from agent57.envs.make import check_env, make_env
-from agent57.player import make_networks
+from agent57.nets.networks import make_networks
 from agent57.replay.assembler import Assembler
-from agent57.replay.block import Block
+from agent57.replay.block import Block, make_layout
 from agent57.runtime.cluster.workers import (
     ActorWorker,
     EvaluatorWorker,
@@ -24,7 +24,6 @@ from agent57.runtime.cluster.workers import (
     on_cpu,
     tensors_of,
 )
-from agent57.runtime.inline import make_layout
 from agent57.types import Batch
 from tests.small import CPU, changed, make_learner, random_batch, small_config
 from tests.small import SPEC as WALK
@@ -37,7 +36,7 @@ CONFIG = small_config(
     run={"runtime": "cluster"},
 )
 SPEC = check_env(CONFIG.env)
-WEIGHTS = make_networks(changed(CONFIG, run={"seed": 3}), SPEC).state_dict()
+WEIGHTS, _ = make_learner(changed(CONFIG, run={"seed": 3}), SPEC).weights()
 LAYOUT = make_layout(SPEC, make_networks(CONFIG, SPEC))
 
 
