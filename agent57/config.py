@@ -10,10 +10,11 @@ import math
 from dataclasses import dataclass, field
 from typing import Any, Literal, get_args, get_origin
 
-CONFIG_VERSION = 7
+CONFIG_VERSION = 8
 # Fields that a file of this version or an older one may lack. Its run was trained with what is now
 # the default, except that forget gates began at 0 for a while.
 LATER_FIELDS: dict[int, tuple[str, ...]] = {
+    7: ("env.step_seconds",),
     6: (),
     5: ("network.head_slope",),
     4: ("network.view_gain",),
@@ -72,9 +73,12 @@ class EnvConfig:
     sticky_actions: float = 0.0  # probability that the emulator repeats the last action
     actions: Literal["full", "minimal"] = "full"  # all the console has, or what the game uses
     parallel: Literal["sync", "async"] = "sync"  # Gymnasium ids: lanes in this process or one each
+    step_seconds: float = 600.0  # that a step or reset may take; of lanes in processes of their own
 
     def __post_init__(self) -> None:
-        require_positive(self, "env", "frame_skip", "frame_size", "max_episode_frames")
+        require_positive(
+            self, "env", "frame_skip", "frame_size", "max_episode_frames", "step_seconds"
+        )
         require(self.noop_max >= 0, f"env.noop_max must not be negative, got {self.noop_max}")
         require_unit(self, "env", "sticky_actions")
 

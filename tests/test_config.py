@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from agent57.config import (
+    CONFIG_VERSION,
     Config,
     ConfigError,
     ControllerConfig,
@@ -175,7 +176,7 @@ def test_fields_that_are_unknown_or_missing_are_errors() -> None:
         from_dict(values)
 
 
-@pytest.mark.parametrize("version", [0, 8, None, "1", 2.0])
+@pytest.mark.parametrize("version", [0, CONFIG_VERSION + 1, None, "1", 2.0])
 def test_another_version_is_an_error_that_says_what_to_do(version: object) -> None:
     with pytest.raises(ConfigError, match="install the agent57 that wrote it"):
         from_dict({**to_dict(Config()), "version": version})

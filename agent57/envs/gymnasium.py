@@ -2,13 +2,14 @@
 layout: images as planes, everything else as a vector.
 """
 
+import contextlib
 import difflib
 import enum
 import functools
 import importlib
 import multiprocessing
 import signal
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any, Literal, cast
 
@@ -21,6 +22,7 @@ from gymnasium.vector import AsyncVectorEnv, AutoresetMode, SyncVectorEnv
 
 from agent57.config import ConfigError, EnvConfig, require
 from agent57.envs.episode_log import EpisodeLog, check_fits, rebuild
+from agent57.envs.pending import pending
 from agent57.envs.spec import EnvironmentFault, EpisodeRecord, Lanes, Step
 from agent57.types import EnvSpec
 
@@ -41,7 +43,7 @@ class GymnasiumEnv:
         self._lanes = Lanes(config.name, num_lanes, self.spec.num_actions)
         self._log = EpisodeLog(num_lanes, self.spec.num_actions)
         self._max_steps = config.max_episode_frames
-        self._is_broken = False
+        self._step_seconds = config.step_seconds
         makers = [
             functools.partial(_Lane, config.name, lane, self._render_mode)
             for lane in range(num_lanes)
@@ -57,9 +59,7 @@ class GymnasiumEnv:
         self._lanes.check_reset(lanes, seeds)
         if lanes.any():
             options = {"reset_mask": lanes.copy()}
-            self._observation, _ = self._call(
-                self._envs.reset, seed=seeds.tolist(), options=options
-            )
+            self._observation, _ = self._ask("reset", seed=seeds.tolist(), options=options)
             self._check_finite("observation", self._observation)
             self._lanes.begin(lanes)
             self._log.begin(lanes, seeds)
@@ -68,7 +68,7 @@ class GymnasiumEnv:
     def step(self, action: np.ndarray) -> Step:
         """Play one action per lane."""
         action = self._lanes.check_action(action)
-        played = self._call(self._envs.step, action)
+        played = self._ask("step", action)
         self._observation, reward, terminated, truncated, _ = played
         reward = reward.astype(np.float32)
         self._check_finite("observation", self._observation)
@@ -89,8 +89,8 @@ class GymnasiumEnv:
         if self._render_mode is None:
             raise ValueError(f"{self.spec.name} draws no pictures: it has no rgb_array render mode")
         if isinstance(self._envs, SyncVectorEnv):
-            return np.asarray(self._call(self._envs.envs[lane].render))
-        return np.asarray(self._call(self._envs.render)[lane])
+            return np.asarray(self._call("render", self._envs.envs[lane].render))
+        return np.asarray(self._call("render", self._envs.render)[lane])
 
     def running_episode(self, lane: int) -> EpisodeRecord:
         """Return the seed and the actions of the lane's episode."""
@@ -113,23 +113,54 @@ class GymnasiumEnv:
 
     def close(self) -> None:
         """Release the lanes and their processes."""
-        if self._is_broken and isinstance(self._envs, AsyncVectorEnv):
-            for process in self._envs.processes:  # after a fault they may not answer
+        self._envs.close()
+
+    def _ask(self, what: str, *args: object, **kwargs: object) -> Any:  # noqa: ANN401
+        """Have all lanes step or reset; those in processes of their own have limited time."""
+        envs = self._envs
+        if isinstance(envs, SyncVectorEnv):
+            return self._call(what, getattr(envs, what), *args, **kwargs)
+        self._call(what, getattr(envs, f"{what}_async"), *args, **kwargs)
+        return self._call(what, getattr(envs, f"{what}_wait"), timeout=self._step_seconds)
+
+    def _call(
+        self,
+        what: str,
+        function: Callable[..., Any],
+        *args: object,
+        **kwargs: object,
+    ) -> Any:  # noqa: ANN401
+        """Return the lanes' answer; whatever goes wrong in them comes out as EnvironmentFault."""
+        try:
+            with pending(f"{self.spec.name}: {what}"):
+                return function(*args, **kwargs)
+        except KeyboardInterrupt:
+            raise
+        except multiprocessing.TimeoutError:
+            lanes = ", ".join(str(lane) for lane in self._silent_lanes())
+            self._end_processes()
+            raise EnvironmentFault(
+                f"{self.spec.name}: lane {lanes} did not {what} within env.step_seconds "
+                f"({self._step_seconds:g} s)"
+            ) from None
+        except BaseException as cause:  # sys.exit() in an environment is a fault too
+            self._end_processes()
+            if isinstance(cause, EnvironmentFault):
+                raise
+            raise EnvironmentFault(f"{self.spec.name}: {_named(cause)}") from cause
+
+    def _silent_lanes(self) -> list[int]:
+        """Lanes in processes of their own that have not answered."""
+        pipes = enumerate(self._envs.parent_pipes)
+        return [lane for lane, pipe in pipes if pipe is not None and not pipe.poll(0)]
+
+    def _end_processes(self) -> None:
+        """Kill lanes that have processes of their own: after a fault they may not answer."""
+        if isinstance(self._envs, AsyncVectorEnv):
+            for process in self._envs.processes:
                 process.kill()
                 process.join()
             self._envs.closed = True
-        self._envs.close()
-
-    def _call(self, function: Callable[..., Any], *args: object, **kwargs: object) -> Any:  # noqa: ANN401
-        """What the lanes answer; whatever goes wrong in them comes out as an EnvironmentFault."""
-        try:
-            return function(*args, **kwargs)
-        except EnvironmentFault:
-            self._is_broken = True
-            raise
-        except Exception as cause:
-            self._is_broken = True
-            raise EnvironmentFault(f"{self.spec.name}: {_named(cause)}") from cause
 
     def _check_finite(self, name: str, value: np.ndarray) -> None:
         if value.dtype.kind == "f" and not np.isfinite(value).all():
@@ -173,19 +204,26 @@ class _Lane(gymnasium.Wrapper):
     def reset(
         self, *, seed: int | None = None, options: dict[str, Any] | None = None
     ) -> tuple[np.ndarray, dict[str, Any]]:
-        try:
+        with self._watched("reset"):
             return self._see(self.env.reset(seed=seed, options=options)[0]), {}
-        except Exception as cause:
-            raise EnvironmentFault(f"{self._label} failed to reset: {_named(cause)}") from cause
 
     def step(self, action: np.integer) -> tuple[np.ndarray, float, bool, bool, dict[str, Any]]:
-        try:
+        with self._watched("step"):
             observation, reward, terminated, truncated, _ = self.env.step(
                 self._first_action + int(action)
             )
             return self._see(observation), float(reward), bool(terminated), bool(truncated), {}
-        except Exception as cause:
-            raise EnvironmentFault(f"{self._label} failed to step: {_named(cause)}") from cause
+
+    @contextlib.contextmanager
+    def _watched(self, what: str) -> Iterator[None]:
+        """Mark a call as under way, and turn whatever it raises into a fault with its lane."""
+        try:
+            with pending(f"{self._label}: {what}"):
+                yield
+        except (KeyboardInterrupt, EnvironmentFault):
+            raise
+        except BaseException as cause:  # sys.exit() in an environment is a fault too
+            raise EnvironmentFault(f"{self._label} failed to {what}: {_named(cause)}") from cause
 
 
 def unknown_name(name: str, known: Iterable[str]) -> ConfigError:
@@ -222,9 +260,9 @@ def _make(name: str, render_mode: str | None) -> gymnasium.Env:
         if not is_registered(name):
             raise unknown_name(name, ())
         return gymnasium.make(name, render_mode=render_mode, disable_env_checker=True)
-    except ConfigError:
+    except (ConfigError, KeyboardInterrupt):
         raise
-    except Exception as cause:
+    except BaseException as cause:  # sys.exit() too
         raise ConfigError(f"env.name {name!r} cannot be made: {_first_line(cause)}") from cause
 
 
@@ -323,11 +361,11 @@ def _image_view(space: spaces.Box) -> _View:
     )
 
 
-def _first_line(cause: Exception) -> str:
+def _first_line(cause: BaseException) -> str:
     return (str(cause).strip().splitlines() or [type(cause).__name__])[0]
 
 
-def _named(cause: Exception) -> str:
+def _named(cause: BaseException) -> str:
     return f"{type(cause).__name__}: {_first_line(cause)}"
 
 

@@ -26,6 +26,8 @@ def check_options(config: EnvConfig) -> None:
         unused = (*PREPROCESSING, "parallel", "max_episode_frames")
     elif config.name != "random_coin":
         unused = PREPROCESSING
+    if config.parallel == "sync":
+        unused = (*unused, "step_seconds")
     default = EnvConfig()
     for name in unused:
         value = getattr(config, name)

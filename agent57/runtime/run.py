@@ -25,9 +25,11 @@ from agent57.runtime.cluster.where import prepare
 from agent57.runtime.hooks import Hooks
 from agent57.runtime.saving import Saver
 from agent57.runtime.session import Parts, Session
+from agent57.runtime.watchdog import Watchdog, end_process
 from agent57.storage.folder import (
     CHECKPOINTS,
     RunFolder,
+    RunFolderLost,
     check_free,
     read_config,
     write_atomic,
@@ -146,6 +148,7 @@ def _run(
             parts = many = stack.enter_context(conductor.build(config, *where, journal, warn))
             train = partial(conductor.train, many, journal)
         saver = Saver(config, folder, parts, journal, warn)
+        stack.callback(saver.wait)  # before the folder is free for others
         with _faults_explained(folder.path, parts, saver):
             if is_resumed:
                 saver.restore()
@@ -171,14 +174,23 @@ def _train(
     lanes = LaneWriter(folder.path)
 
     def show(shown: Parts) -> None:
-        saver.report()
+        saver.look_after()
         lanes.show(shown.lanes)
         with contextlib.suppress(OSError):  # of the terminal, not of the run
             view.show(shown.counters(), journal.latest, journal.seconds, shown.live())
 
-    is_new = not saver.has_checkpoint
+    def abandon(reason: str) -> None:
+        _warn(
+            console, f"{reason} and swallowed the attempt to end it; {_what_is_left(path, saver)}"
+        )
+        console.show_cursor()
+        end_process(1)
+
+    is_new, path = not saver.has_checkpoint, folder.path
     seconds = config.run.checkpoint_seconds
-    with view, Session(show, saver.save, seconds, is_new, lambda: hooks.is_stopping) as session:
+    watchdog = Watchdog(partial(_warn, console), abandon)
+    stop = (is_new, lambda: hooks.is_stopping, watchdog)
+    with view, watchdog, Session(show, saver.save, seconds, *stop) as session:
         train(session)
         saver.save_last()  # before the last look: a terminal may be gone
         if parts.counters()["frames"] >= config.run.frames:
@@ -189,13 +201,7 @@ def _train(
 @contextlib.contextmanager
 def _faults_explained(path: Path, parts: Parts, saver: Saver) -> Iterator[None]:
     """Turn what can go wrong in a run into one line that says what was saved."""
-
-    def what_is_left() -> str:
-        saver.wait()
-        if saver.has_checkpoint:
-            return f"go on from the last checkpoint with `agent57 resume {path}`"
-        return "no checkpoint had been written yet"
-
+    what_is_left = partial(_what_is_left, path, saver)
     try:
         yield
     except NonFiniteUpdate as error:
@@ -206,7 +212,7 @@ def _faults_explained(path: Path, parts: Parts, saver: Saver) -> Iterator[None]:
         ) from error
     except FloatingPointError as error:
         raise RunFailed(f"{error}; {what_is_left()}") from error
-    except (EnvironmentFault, PartLost) as error:
+    except (EnvironmentFault, PartLost, RunFolderLost) as error:
         raise RunFailed(f"{error}; {what_is_left()}") from error
     except InterruptedError as error:
         raise RunFailed(f"no last checkpoint: {error}; {what_is_left()}") from error
@@ -215,6 +221,13 @@ def _faults_explained(path: Path, parts: Parts, saver: Saver) -> Iterator[None]:
             f"{error.filename or path}: {error.strerror or error}; make room or give access, then "
             f"{what_is_left()}"
         ) from error
+
+
+def _what_is_left(path: Path, saver: Saver) -> str:
+    saver.wait()
+    if saver.has_checkpoint:
+        return f"go on from the last checkpoint with `agent57 resume {path}`"
+    return "there is no checkpoint to go on from"
 
 
 def _write_evidence(file: Path, error: NonFiniteUpdate, parts: Parts) -> str:

@@ -17,7 +17,7 @@ from agent57.storage.journal import Journal
 FREE_FIELDS = {
     "run.frames", "run.device", "run.threads", "run.log_frames", "run.checkpoint_seconds",
     "run.checkpoints_kept", "cluster.ray_address", "cluster.dashboard", "cluster.actor_cpus",
-    "cluster.actor_gpus", "cluster.actor_threads", "cluster.learners",
+    "cluster.actor_gpus", "cluster.actor_threads", "cluster.learners", "env.step_seconds",
 }  # fmt: skip
 
 
@@ -43,8 +43,14 @@ class Saver:
 
     @property
     def has_checkpoint(self) -> bool:
-        """Whether there is one to go on from."""
+        """Whether there is one on disk to go on from."""
         return self._store.newest is not None
+
+    def look_after(self) -> None:
+        """Say so if a write has failed meanwhile; raise `RunFolderLost` if the folder is gone."""
+        self._folder.check()
+        if not self._store.is_writing:
+            self._report(self._store.wait())
 
     def save(self) -> bool:
         """Begin a checkpoint; False if the one before is still being written.
@@ -61,11 +67,6 @@ class Saver:
             self._report(error)
         return True
 
-    def report(self) -> None:
-        """Say so if a write has failed meanwhile."""
-        if not self._store.is_writing:
-            self._report(self._store.wait())
-
     def save_last(self) -> None:
         """Write a checkpoint and wait for it; a disk that refuses is an OSError."""
         self._begin()
@@ -78,9 +79,17 @@ class Saver:
         error = self._store.wait()
         if error is not None:
             self._warn(f"checkpoint not written: {error.strerror or error}")
+        self._store.forget_lost()
 
     def _begin(self) -> None:
+        self._folder.check()
         self._report(self._store.wait())
+        lost = self._store.forget_lost()
+        if lost:
+            self._warn(
+                f"files of checkpoint {', '.join(lost)} were removed from {CHECKPOINTS}: "
+                f"the next checkpoint is written in full"
+            )
         parts = self._parts.state_dict()  # first: it may let the run come to rest
         state = {
             "config": to_dict(self._config),

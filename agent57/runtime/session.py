@@ -7,10 +7,11 @@ from collections.abc import Callable, Iterable
 from types import FrameType
 from typing import Any, Protocol
 
+from agent57.envs.spec import EnvironmentFault
 from agent57.replay.block import Block
+from agent57.runtime.watchdog import STOP_SIGNALS, Watchdog
 
 VIEW_SECONDS = 0.5
-STOP_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
 def never() -> bool:
@@ -71,7 +72,8 @@ class Session:
     next step. The first is asked for after the first step if `is_new`, so that a disk that cannot
     be written to is known at once. Only the monotonic clock is looked at. `wants_stop` is asked
     after each step. Python delivers signals to the main thread only, so a session in another
-    thread leaves the handlers alone and stops when `wants_stop` says so.
+    thread leaves the handlers alone and stops when `wants_stop` says so. `watchdog` knows when an
+    environment call is overdue: the next signal breaks the call off.
     """
 
     def __init__(
@@ -81,8 +83,10 @@ class Session:
         checkpoint_seconds: float,
         is_new: bool,
         wants_stop: Callable[[], bool] = never,
+        watchdog: Watchdog | None = None,
     ) -> None:
         self._show = show
+        self._watchdog = watchdog
         self._save = save
         self._wants_stop = wants_stop
         self._checkpoint_seconds = checkpoint_seconds
@@ -94,7 +98,7 @@ class Session:
     def __enter__(self) -> "Session":
         is_main = threading.current_thread() is threading.main_thread()
         for number in STOP_SIGNALS if is_main else ():
-            # A run under nohup is deaf to a closed terminal, and stays so.
+            # A run under nohup ignores a closed terminal, and keeps ignoring it.
             if number != signal.SIGHUP or signal.getsignal(number) != signal.SIG_IGN:
                 self._previous_handlers[number] = signal.signal(number, self._stop)
         return self
@@ -105,6 +109,8 @@ class Session:
 
     def _stop(self, number: int, _: FrameType | None) -> None:
         """Stop after the current step; the second Ctrl-C no longer waits."""
+        if self._watchdog is not None and self._watchdog.overdue:
+            raise EnvironmentFault(self._watchdog.overdue)
         if self.is_stopping and number == signal.SIGINT:
             raise KeyboardInterrupt
         self.is_stopping = True

@@ -12,6 +12,7 @@ interrupted write and are removed by the next one.
 
 import contextlib
 import io
+import re
 import struct
 import threading
 from collections.abc import Callable, Iterable, Iterator
@@ -35,6 +36,7 @@ from agent57.storage.manifest import (
 
 _RECORD = struct.Struct("<qQ")  # block id, bytes of the message that follows
 _DIGITS = 12  # that every file's name begins with
+_OWN_NAME = re.compile(r"\.?(\d{12})\.(?:json|state|blocks)(?:\.partial)?")
 _READ_ATTEMPTS = 3  # of a reader whose checkpoint a running training may remove meanwhile
 
 
@@ -74,6 +76,7 @@ class CheckpointStore:
         self._kept: dict[str, set[str]] = {}  # files of each checkpoint that counts, oldest first
         self._segments: list[Entry] = []  # of the newest one
         self._last_block = -1  # newest block on disk
+        self._last_number = 0  # of the names used: none is used twice, even if files are removed
 
     @property
     def newest(self) -> str | None:
@@ -89,6 +92,19 @@ class CheckpointStore:
     def next_block(self) -> int:
         """The id from which on blocks are not on disk yet, while nothing is being written."""
         return self._last_block + 1
+
+    def forget_lost(self) -> list[str]:
+        """Forget checkpoints that lack a file, as if never written; their names.
+
+        The next checkpoint writes all blocks again if some of them are gone.
+        """
+        there = {path.name for path in self._folder.iterdir()} if self._folder.is_dir() else set()
+        lost = [name for name, files in self._kept.items() if not {*files, f"{name}.json"} <= there]
+        for name in lost:
+            del self._kept[name]
+        if not {segment["file"] for segment in self._segments} <= there:
+            self._segments, self._last_block = [], -1
+        return lost
 
     def save(
         self,
@@ -135,10 +151,11 @@ class CheckpointStore:
         blocks: list[tuple[int, Block]],
         oldest_id: int,
     ) -> None:
-        self._folder.mkdir(parents=True, exist_ok=True)
+        self._folder.mkdir(exist_ok=True)  # not its parents: a removed run folder stays removed
         if {path.stem for path in _manifests(self._folder)} == set(self._kept):
             self._prune()  # leftovers may be in the way on a full disk
-        name = f"{_newest_number(self._folder) + 1:0{_DIGITS}d}"
+        self._last_number = max(self._last_number, _newest_number(self._folder)) + 1
+        name = f"{self._last_number:0{_DIGITS}d}"
         segments = [s for s in self._segments if s["last"] >= oldest_id]
         new = [(key, block) for key, block in blocks if key > self._last_block]
         try:
@@ -165,8 +182,7 @@ class CheckpointStore:
         needed = {f"{name}.json" for name in self._kept}.union(*self._kept.values())
         # Manifests first: one that a crash leaves behind must not name files that are gone.
         for path in sorted(self._folder.iterdir(), key=lambda path: path.suffix != ".json"):
-            is_ours = path.suffix == ".partial" or path.name[:_DIGITS].isdigit()
-            if is_ours and path.name not in needed:
+            if _OWN_NAME.fullmatch(path.name) and path.name not in needed:
                 path.unlink()
 
     def load(self) -> Checkpoint | None:
@@ -209,6 +225,7 @@ class CheckpointStore:
         first_block = 0 if is_whole else segments[0]["first"] if segments else last_block + 1
         self._kept = _readable(manifests[: manifests.index(path) + 1])
         self._segments, self._last_block = segments, last_block
+        self._last_number = _newest_number(self._folder)
         return Checkpoint(
             name=path.stem,
             state=state,
@@ -245,13 +262,13 @@ def newest_counters(folder: Path) -> dict[str, int]:
 
 def _manifests(folder: Path) -> list[Path]:
     """All there are, oldest first."""
-    return sorted(path for path in folder.glob("*.json") if path.name[:_DIGITS].isdigit())
+    return sorted(path for path in folder.glob("*.json") if _OWN_NAME.fullmatch(path.name))
 
 
 def _newest_number(folder: Path) -> int:
     """The highest number of any file, so that no file that is still there is written over."""
-    names = (path.name[:_DIGITS] for path in folder.iterdir())
-    return max((int(name) for name in names if name.isdigit()), default=0)
+    names = (_OWN_NAME.fullmatch(path.name) for path in folder.iterdir())
+    return max((int(name[1]) for name in names if name), default=0)
 
 
 def _intact(folder: Path, segments: list[Entry]) -> list[Entry]:

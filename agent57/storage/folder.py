@@ -6,13 +6,18 @@ import json
 import os
 from io import FileIO
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 from agent57.config import Config, ConfigError, from_dict, require, to_dict
 
 CONFIG_FILE = "config.json"
 CHECKPOINTS = "checkpoints"
+LOCK = ".lock"
 JOURNALS = ("metrics.jsonl", "episodes.jsonl")
+
+
+class RunFolderLost(RuntimeError):
+    """A file of the run is no longer where it was, or no longer open: says which."""
 
 
 def write_atomic(path: Path, content: bytes) -> None:
@@ -79,6 +84,7 @@ class GrowingFile:
     def __init__(self, path: Path) -> None:
         self._path = path
         self._opened: FileIO | None = None  # when it is first written to
+        self._identity = (0, 0)  # of the opened file: a descriptor may come to mean another one
         self._waiting = bytearray()
 
     @property
@@ -86,7 +92,13 @@ class GrowingFile:
         if self._opened is None:
             self._path.parent.mkdir(parents=True, exist_ok=True)
             self._opened = FileIO(self._path, "ab")
+            self._identity = _identity(os.fstat(self._opened.fileno()))
         return self._opened
+
+    def check(self) -> None:
+        """Raise `RunFolderLost` if the open file was closed, removed or replaced by others."""
+        if self._opened is not None:
+            check_open(self._opened.fileno(), self._identity, self._path)
 
     def append(self, content: bytes) -> None:
         """Add to the file at once, or with the next `flush` that the disk accepts."""
@@ -96,6 +108,7 @@ class GrowingFile:
 
     def flush(self) -> int:
         """Hand everything to the operating system; the size of the file in bytes."""
+        self.check()
         while self._waiting:
             num_written = self._file.write(self._waiting)
             del self._waiting[:num_written]
@@ -115,7 +128,37 @@ class GrowingFile:
     def close(self) -> None:
         """Close it. What still waits is lost."""
         if self._opened is not None:
-            self._opened.close()
+            close_own(self._opened, self._identity)
+
+
+def _identity(found: os.stat_result) -> tuple[int, int]:
+    return found.st_dev, found.st_ino
+
+
+def check_open(descriptor: int, identity: tuple[int, int], path: Path) -> None:
+    """Raise `RunFolderLost` unless a descriptor is open on the file that is at `path` still."""
+    try:
+        is_ours = _identity(os.fstat(descriptor)) == identity
+    except OSError:
+        is_ours = False
+    if not is_ours:
+        raise RunFolderLost(
+            f"{path} was closed by other code in this process, perhaps by the environment"
+        )
+    try:
+        is_there = _identity(path.stat()) == identity
+    except OSError:
+        is_there = False
+    if not is_there:
+        lost = path if path.parent.exists() else path.parent
+        raise RunFolderLost(f"{lost} was removed, moved or replaced while the run was training")
+
+
+def close_own(file: IO[Any], identity: tuple[int, int]) -> None:
+    """Close a file, unless its descriptor belongs to others by now."""
+    with contextlib.suppress(OSError):
+        if _identity(os.fstat(file.fileno())) == identity:
+            file.close()
 
 
 class RunFolder:
@@ -125,8 +168,9 @@ class RunFolder:
         self.path = path
         try:
             # Not flock: the processes of environments inherit such a lock and may outlive us.
-            self._lock = (path / ".lock").open("a")
+            self._lock = (path / LOCK).open("ab", buffering=0)
             fcntl.lockf(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            self._identity = _identity(os.fstat(self._lock.fileno()))
             self._journals = {name: GrowingFile(path / name) for name in JOURNALS}
         except BlockingIOError:
             raise ConfigError(f"{path} is in use by another agent57 process") from None
@@ -145,6 +189,12 @@ class RunFolder:
         except OSError as error:
             raise ConfigError(f"--out {path} cannot be written: {error.strerror}") from None
         return folder
+
+    def check(self) -> None:
+        """Raise `RunFolderLost` if the folder or a file of it was taken away."""
+        check_open(self._lock.fileno(), self._identity, self.path / LOCK)
+        for journal in self._journals.values():
+            journal.check()
 
     def write_config(self, config: Config) -> None:
         """Replace the configuration, in one step."""
@@ -181,7 +231,7 @@ class RunFolder:
         """Close the journals and give the folder free."""
         for journal in self._journals.values():
             journal.close()
-        self._lock.close()
+        close_own(self._lock, self._identity)
 
 
 def check_free(path: Path) -> None:

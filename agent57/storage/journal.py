@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from agent57.storage.events import EventFile
-from agent57.storage.folder import RunFolder
+from agent57.storage.folder import RunFolder, RunFolderLost
 from agent57.storage.means import Means
 from agent57.types import Episode
 
@@ -106,7 +106,10 @@ class Journal:
         }
         row = {name: value for name, value in row.items() if value is not None}
         self._folder.append("metrics.jsonl", row)
-        self._open_events().write(row, frames)
+        try:
+            self._open_events().write(row, frames)
+        except RunFolderLost:  # TensorBoard's copy was removed: the next line begins a new one
+            self._events = None
         self._means.clear()
         self._last_line = (frames, seconds)
         self.latest = row

@@ -1,4 +1,6 @@
 import multiprocessing
+import sys
+import time
 
 import gymnasium
 import numpy as np
@@ -25,6 +27,7 @@ class Task(gymnasium.Env):
         self.action_space = action_space or spaces.Discrete(2)
         self.trouble = trouble
         self.seen_actions = []
+        self.num_steps = 0
 
     def observe(self):
         space = self.observation_space
@@ -35,6 +38,8 @@ class Task(gymnasium.Env):
         super().reset(seed=seed)
         if self.trouble == "noise":
             self.np_random = np.random.default_rng()
+        if self.trouble == "hangs in reset" and self.num_steps == 2:
+            time.sleep(1e6)
         self.num_steps = 0
         return self.observe(), {}
 
@@ -45,6 +50,10 @@ class Task(gymnasium.Env):
         if self.num_steps == 3:
             if self.trouble == "raises":
                 raise KeyError("lost")
+            if self.trouble == "exits":
+                sys.exit(0)
+            if self.trouble == "hangs in step":
+                time.sleep(1e6)
             if self.trouble == "nan observation":
                 observation = observation * np.nan
             if self.trouble == "nan reward":
@@ -318,4 +327,32 @@ def test_the_suite_of_the_emulator_is_an_ordinary_id():
     begin(env)
     play(env, 2)
     assert env.render(0).shape == (210, 160, 3)
+    env.close()
+
+
+@pytest.mark.filterwarnings("ignore::UserWarning")
+@pytest.mark.parametrize("call", ["step", "reset"])
+def test_a_lane_that_hangs_in_a_process_of_its_own_is_a_fault_in_time(task, call):
+    name = task(VECTOR, trouble=f"hangs in {call}")
+    env = gym(name, parallel="async", step_seconds=0.5)
+    begin(env)
+    env.step(np.zeros(2, np.int64))
+    env.reset(np.array([True, False]), np.zeros(2, np.int64))
+    env.step(np.zeros(2, np.int64))
+    words = rf"^{name}: lane 1 did not {call} within env.step_seconds \(0.5 s\)$"
+    arguments = [np.array([False, True])] if call == "reset" else []
+    with pytest.raises(EnvironmentFault, match=words):
+        getattr(env, call)(*arguments, np.zeros(2, np.int64))
+    env.close()
+    assert not multiprocessing.active_children()
+
+
+@pytest.mark.filterwarnings("ignore::UserWarning")
+@pytest.mark.parametrize("parallel", ["sync", "async"])
+def test_an_environment_that_exits_is_a_fault(task, parallel):
+    name = task(VECTOR, trouble="exits")
+    env = gym(name, parallel=parallel)
+    begin(env)
+    with pytest.raises(EnvironmentFault, match=f"^{name}: lane . failed to step: SystemExit: 0$"):
+        play(env, 3)
     env.close()

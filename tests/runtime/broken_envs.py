@@ -1,6 +1,8 @@
 """Gymnasium tasks that go wrong in their own ways, once told so by a file."""
 
 import os
+import sys
+import time
 from pathlib import Path
 
 import gymnasium
@@ -35,6 +37,16 @@ class Broken(gymnasium.Env):
         fault = Path(file).read_text() if file and Path(file).exists() else ""
         if fault == "raise":
             raise RuntimeError("the emulator caught fire")
+        if fault == "exit":
+            sys.exit(0)
+        if fault == "close files":
+            os.closerange(3, 256)
+        while fault in ("hang", "deaf hang"):
+            try:
+                time.sleep(0.1)
+            except Exception:
+                if fault == "hang":
+                    raise
         observation = self._observe() * (float("nan") if fault == "nan" else 1)
         reward = {"huge": 1e25, "enormous": 1e38, "nan reward": float("nan")}.get(
             fault, float(action)

@@ -63,6 +63,21 @@ def stop_after(num_ticks: int, patch: pytest.MonkeyPatch) -> None:
     patch.setattr(run, "Session", Sitting)
 
 
+def at_tick(num_ticks: int, patch: pytest.MonkeyPatch, act: Callable[[], object]) -> None:
+    """Let every session do something after some steps, before anything else is looked after."""
+
+    class Sitting(Session):
+        num_left = num_ticks
+
+        def tick(self, parts: Any) -> None:
+            self.num_left -= 1
+            if self.num_left == 0:
+                act()
+            super().tick(parts)
+
+    patch.setattr(run, "Session", Sitting)
+
+
 def interrupted(config: Config, path: Path, sittings: list[int], patch: pytest.MonkeyPatch) -> None:
     """A run that is stopped after each number of steps and then resumed to its end."""
     for index, num_ticks in enumerate(sittings):

@@ -2,6 +2,7 @@
 
 import json
 import shutil
+import time
 
 import pytest
 import torch
@@ -9,9 +10,10 @@ import torch
 from agent57.config import ConfigError
 from agent57.runtime import run
 from agent57.runtime.run import RunFailed
-from agent57.storage.folder import read_config
+from agent57.storage.folder import RunFolder, read_config
 from tests.runtime import broken_envs
 from tests.runtime.runs import (
+    at_tick,
     difference,
     lines,
     result,
@@ -111,6 +113,7 @@ def test_an_old_or_foreign_state_is_one_line(tmp_path, monkeypatch):
     ("name", "reason"),
     [
         ("raise", "lane 0 failed to step: RuntimeError: the emulator caught fire"),
+        ("exit", "lane 0 failed to step: SystemExit: 0"),
         ("nan", "observation of lane 0 is not finite"),
         ("nan reward", "reward of lane 0 is not finite"),
         ("enormous", "is not finite"),  # what the networks make of it
@@ -204,3 +207,71 @@ def test_a_run_goes_on_with_an_empty_replay(tmp_path, monkeypatch):
         path.unlink()
     assert "with what is left of its replay" in resume(tmp_path / "run")
     assert result(tmp_path / "run")["state"]["counters"]["frames"] == 120
+
+
+def test_a_run_folder_that_is_removed_is_noticed(tmp_path, monkeypatch):
+    stopped_run(tmp_path / "run", monkeypatch, "toy/cue", num_ticks=5, frames=60)
+    with monkeypatch.context() as patched:
+        at_tick(5, patched, lambda: shutil.rmtree(tmp_path / "run"))
+        with pytest.raises(RunFailed, match="run was removed.*no checkpoint to go on from"):
+            resume(tmp_path / "run")
+    assert not (tmp_path / "run").exists()
+
+
+def test_a_journal_that_is_removed_is_noticed(tmp_path, monkeypatch):
+    stopped_run(tmp_path / "run", monkeypatch, "toy/cue", num_ticks=12, frames=60)
+    with monkeypatch.context() as patched:
+        at_tick(5, patched, (tmp_path / "run" / "metrics.jsonl").unlink)
+        with pytest.raises(RunFailed, match=r"metrics\.jsonl was removed.*agent57 resume"):
+            resume(tmp_path / "run")
+    assert "metrics.jsonl lacks" in resume(tmp_path / "run")
+
+
+def test_checkpoints_that_are_removed_are_written_anew_under_new_names(tmp_path, monkeypatch):
+    train(run_config("toy/cue", 90), tmp_path / "whole")
+    stopped_run(tmp_path / "run", monkeypatch, "toy/cue", num_ticks=5, frames=90)
+    folder = tmp_path / "run" / "checkpoints"
+    before = {path.name for path in folder.iterdir()}
+    with monkeypatch.context() as patched:
+        at_tick(5, patched, lambda: shutil.rmtree(folder))
+        said = resume(tmp_path / "run")
+    assert "the next checkpoint is written in full" in said
+    assert not before & {path.name for path in folder.iterdir()}
+    assert not difference(result(tmp_path / "whole"), result(tmp_path / "run"))
+    assert "finished after 90 frames" in resume(tmp_path / "run")
+
+
+def test_tensorboard_events_that_are_removed_cost_nothing_else(tmp_path, monkeypatch):
+    at_tick(12, monkeypatch, lambda: shutil.rmtree(tmp_path / "run" / "tensorboard"))
+    assert "finished after 90 frames" in train(run_config("toy/cue", 90), tmp_path / "run")
+    assert [row["frames"] for row in lines(tmp_path / "run", "metrics.jsonl")] == [30, 60, 90]
+    assert list((tmp_path / "run" / "tensorboard").iterdir())
+
+
+def test_the_folder_is_locked_until_the_last_write_has_ended(tmp_path, monkeypatch):
+    from agent57.storage import checkpoint
+
+    write, free, events = checkpoint.write_manifest, RunFolder.close, []
+
+    def slow(*args):
+        time.sleep(0.3)
+        write(*args)
+        events.append("written")
+
+    def close(folder):
+        events.append("free")
+        free(folder)
+
+    def interrupt():
+        raise KeyboardInterrupt
+
+    stopped_run(tmp_path / "run", monkeypatch, "toy/cue", num_ticks=5, frames=90)
+    monkeypatch.setattr(checkpoint, "write_manifest", slow)
+    monkeypatch.setattr(RunFolder, "close", close)
+    values = json.loads((tmp_path / "run" / "config.json").read_text())
+    values["run"]["checkpoint_seconds"] = 1e-6
+    (tmp_path / "run" / "config.json").write_text(json.dumps(values))
+    at_tick(2, monkeypatch, interrupt)
+    with pytest.raises(KeyboardInterrupt):
+        resume(tmp_path / "run")
+    assert events == ["written", "free"]

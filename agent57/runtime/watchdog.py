@@ -1,0 +1,108 @@
+"""Watches, from a thread of its own, the environments that play in the training thread.
+
+An environment that hangs keeps the training loop from seeing anything, signals included. The
+watchdog says which call hangs. Once the run was told to stop, it ends the call, and if the
+environment swallows that, the process. Nothing of a checkpoint on disk is touched.
+"""
+
+import contextlib
+import os
+import select
+import signal
+import socket
+import threading
+import time
+from collections.abc import Callable
+
+from agent57.envs.pending import pending_call
+
+STOP_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+LOOK_SECONDS = 0.5
+SLOW_SECONDS = 60.0  # of one call before the first line about it; the next comes after twice that
+STOP_SECONDS = 20.0  # that a call may still take once the run was told to stop
+END_SECONDS = 5.0  # more, before the process is ended
+
+
+class Watchdog:
+    """One watcher of the thread that creates it.
+
+    `warn` prints a line. `abandon` is called with the reason when nothing but the end of the
+    process helps.
+    """
+
+    def __init__(self, warn: Callable[[str], None], abandon: Callable[[str], None]) -> None:
+        self._warn = warn
+        self._abandon = abandon
+        self._watched = threading.get_ident()
+        self._ear, self._mouth = socket.socketpair()
+        self._thread = threading.Thread(target=self._watch, name="watchdog", daemon=True)
+        self._is_over = False
+        self._told_to_stop: float | None = None  # when, on the monotonic clock
+        self._slow_call = ("", 0.0)  # the call that the last line was about
+        self._next_line = SLOW_SECONDS
+        self.overdue = ""  # the reason to give up the call under way; "" if there is none
+
+    def __enter__(self) -> "Watchdog":
+        for end in (self._ear, self._mouth):
+            end.setblocking(False)
+        # Python's signal handlers wait until C code returns; the byte in this socket does not.
+        if threading.current_thread() is threading.main_thread():
+            self._previous = signal.set_wakeup_fd(self._mouth.fileno(), warn_on_full_buffer=False)
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._is_over = True
+        with contextlib.suppress(OSError):
+            self._mouth.send(b"\0")  # wakes the thread up
+        self._thread.join()
+        if threading.current_thread() is threading.main_thread():
+            signal.set_wakeup_fd(self._previous)
+        for end in (self._ear, self._mouth):
+            with contextlib.suppress(OSError):
+                end.close()
+
+    def _watch(self) -> None:
+        while not self._is_over:
+            if self._heard():
+                self._told_to_stop = self._told_to_stop or time.monotonic()
+            self._look(time.monotonic())
+
+    def _heard(self) -> bool:
+        """Wait a little; whether a signal to stop came."""
+        try:
+            if not select.select([self._ear], [], [], LOOK_SECONDS)[0]:
+                return False
+            return any(number in STOP_SIGNALS for number in self._ear.recv(4096))
+        except (OSError, ValueError):  # somebody closed the socket: go on without
+            time.sleep(LOOK_SECONDS)
+            return False
+
+    def _look(self, now: float) -> None:
+        call = pending_call(self._watched)
+        if call is None:
+            return
+        text, since = call
+        if call != self._slow_call:
+            self._slow_call, self._next_line = call, SLOW_SECONDS
+        if now - since >= self._next_line:
+            self._next_line *= 2
+            self._warn(f"{text} has been under way for {now - since:.0f} s")
+        if self._told_to_stop is None:
+            return
+        waited = now - max(since, self._told_to_stop)
+        reason = f"{text} did not end within {STOP_SECONDS:g} s of the request to stop"
+        if waited >= STOP_SECONDS and not self.overdue:
+            self.overdue = reason
+            signal.pthread_kill(self._watched, signal.SIGTERM)  # its handler raises
+        elif waited >= STOP_SECONDS + END_SECONDS:
+            self._abandon(reason)
+
+
+def end_process(code: int) -> None:
+    """End this process and its children at once, without any clean-up."""
+    import multiprocessing
+
+    for child in multiprocessing.active_children():
+        child.kill()
+    os._exit(code)
