@@ -13,6 +13,8 @@ if TYPE_CHECKING:
     from agent57.library import resume as resume
     from agent57.library import train as train
     from agent57.runtime.run import RunFailed as RunFailed
+    from agent57.trained.hub import load_from_hub as load_from_hub
+    from agent57.trained.hub import push_to_hub as push_to_hub
     from agent57.trained.loaded_policy import Policy as Policy
     from agent57.trained.loaded_policy import load as load
 
@@ -30,7 +32,9 @@ _HOMES = {  # what the package offers, and the module it lives in
     "Run": "agent57.library",
     "RunFailed": "agent57.runtime.run",
     "load": "agent57.trained.loaded_policy",
+    "load_from_hub": "agent57.trained.hub",
     "make_config": "agent57.library",
+    "push_to_hub": "agent57.trained.hub",
     "resume": "agent57.library",
     "train": "agent57.library",
 }
@@ -42,7 +46,9 @@ __all__ = [  # noqa: F822
     "RunFailed",
     "__version__",
     "load",
+    "load_from_hub",
     "make_config",
+    "push_to_hub",
     "resume",
     "train",
 ]

@@ -28,7 +28,7 @@ COMMANDS = {  # each is agent57.commands.<name>, but for MODULES
     "report": "one self-contained HTML page about runs",
     "suite": "train agents on many games and seeds, and score them",
     "scores": "the paper's scores, and its table 1 recomputed",
-    "export": "the records of a run as CSV",
+    "export": "the policy of a run as one small file, or its records as CSV",
     "reproduce": "repeat an experiment of the paper",
     "bench": "how fast each part is, beside what this machine cannot avoid",
     "plan": "what a run will need and reach on machines of any size",

@@ -8,24 +8,45 @@ import tyro
 from rich.console import Console
 
 from agent57.commands.options import parse
+from agent57.config import require
 
 
 @dataclass(frozen=True, kw_only=True)
 class Export:
-    """Write the records of a run as CSV."""
+    """Write the policy of a run as one small file, or its records as CSV."""
 
     run: Annotated[Path, tyro.conf.Positional]
     """The run folder."""
-    csv: Path
-    """The file to write."""
+    weights: Path | None = None
+    """The file for the policy, without replay and optimisers; `agent57.load` reads it."""
+    half: bool = False
+    """Store the weights in half precision."""
+    csv: Path | None = None
+    """The file for the records."""
     table: str = "metrics"
-    """metrics or episodes."""
+    """Which records: metrics or episodes."""
 
 
 def main(args: list[str], console: Console) -> None:
-    """Write the file."""
+    """Write the files."""
     known = parse(Export, "export", args)
-    from agent57.storage.csv_export import export_csv
+    require(
+        known.weights is not None or known.csv is not None,
+        "export needs --weights FILE for the policy, or --csv FILE for the records",
+    )
+    require(known.weights is not None or not known.half, "--half is for --weights")
+    if known.csv is not None:
+        from agent57.storage.csv_export import export_csv
 
-    num_rows = export_csv(known.run, known.table, known.csv)
-    console.print(f"{known.csv}: {num_rows:,} rows", highlight=False)
+        num_rows = export_csv(known.run, known.table, known.csv)
+        _say(console, f"{known.csv}: {num_rows:,} rows")
+    if known.weights is not None:
+        from agent57.trained.policy_file import read_trained, write_policy
+
+        run = read_trained(known.run)
+        num_bytes = write_policy(run, run.task(), known.weights, half=known.half)
+        _say(console, f"{known.weights}: {num_bytes / 1e6:.1f} MB")
+
+
+def _say(console: Console, text: str) -> None:
+    console.print(text, markup=False, highlight=False, soft_wrap=True)

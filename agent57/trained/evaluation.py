@@ -1,4 +1,4 @@
-"""Plays whole episodes with a trained run, several lanes at once, and tells how they went."""
+"""Plays whole episodes with a trained run, several lanes at once, and sums them up."""
 
 import dataclasses
 import os
@@ -20,6 +20,7 @@ from agent57.runtime.run import RunFailed, choose_device
 from agent57.scores.published import human_normalised, suite_games
 from agent57.storage.folder import check_json, write_json
 from agent57.terminal.progress import ProgressView
+from agent57.trained.policy_file import read_trained
 from agent57.trained.trained_run import TrainedRun
 from agent57.types import Episode, Played
 from agent57.video.film import EpisodeCamera, check_video
@@ -130,7 +131,7 @@ def evaluate(path: Path, trial: Trial, json_file: Path | None, console: Console)
     if json_file is not None:
         check_json(json_file)
     device = choose_device(trial.device)
-    run = TrainedRun.load(path)
+    run = read_trained(path)
     arm = run.choose_arm(trial.arm)
     torch.set_num_threads(run.config.run.threads or os.cpu_count() or 1)
     env = make_env(run.config.env, min(trial.episodes, MAX_LANES))
@@ -148,7 +149,8 @@ def evaluate(path: Path, trial: Trial, json_file: Path | None, console: Console)
     result = summary(run, arm, epsilon, trial.seed, episodes)
     console.print(_table(result))
     if trial.video is not None:
-        _keep_in_run(trial.video, path)
+        if path.is_dir():
+            _keep_in_run(trial.video, path, console)
         console.print(f"video: {trial.video} ({filmed})", highlight=False)
     if json_file is not None:
         write_json(json_file, result)
@@ -165,12 +167,17 @@ def _film(run: TrainedRun, arm: int, trial: Trial) -> Film | None:
     return Film(trial.video, Overlay(title, caption) if trial.overlay else None)
 
 
-def _keep_in_run(video: Path, path: Path) -> None:
-    """Keep a copy where the report finds it."""
+def _keep_in_run(video: Path, path: Path, console: Console) -> None:
+    """Keep a copy where the report finds it, unless the run folder cannot be written."""
+    if path.resolve() in video.resolve().parents:
+        return
     folder = path / VIDEO_FOLDER
-    if path.resolve() not in video.resolve().parents:
+    try:
         folder.mkdir(exist_ok=True)
         shutil.copyfile(video, folder / video.name)
+    except OSError as error:
+        text = f"no copy of the video for the report: {folder}: {error.strerror}"
+        console.print(text, markup=False, highlight=False)
 
 
 def summary(

@@ -4,9 +4,9 @@
     state = policy.initial_state()
     action, state = policy.act(observation, state, reward=0.0, first=True)
 
-It is the agent's own player behind a mailbox instead of an environment, so it sees what the agent
-saw in training: previous action, previous rewards, and the novelty that its own curiosity finds in
-the observations. It does not learn.
+A policy is the agent's own player, with a mailbox in place of an environment. So it sees what the
+agent saw in training: previous action, previous rewards, and the novelty that its own curiosity
+finds in the observations. It does not learn.
 """
 
 from pathlib import Path
@@ -15,69 +15,71 @@ from typing import Any
 import numpy as np
 import torch
 
-from agent57.envs.make import check_env
+from agent57.envs.one_lane import OneLane
 from agent57.envs.spec import Step
 from agent57.player import Decision, Player
 from agent57.runtime.run import choose_device
+from agent57.trained.policy_file import read_trained, write_policy
 from agent57.trained.trained_run import TrainedRun
 from agent57.types import EnvSpec
 
-ONE_LANE = np.ones(1, dtype=bool)
-NOT_ENDED = np.zeros(1, dtype=bool)
-
 
 class Mailbox:
-    """Stands where a player expects an environment of one lane; observations come from outside."""
+    """Takes the place of a player's environment; observations come from outside."""
 
-    num_lanes = 1
-
-    def __init__(self, spec: EnvSpec) -> None:
+    def __init__(self, spec: EnvSpec, num_lanes: int) -> None:
         self.spec = spec
-        self.first_observation = np.zeros(spec.observation_shape, spec.observation_dtype)
+        self.num_lanes = num_lanes
+        self.observation = np.zeros((num_lanes, *spec.observation_shape), spec.observation_dtype)
 
     def reset(self, lanes: np.ndarray, seeds: np.ndarray) -> np.ndarray:
-        """The first observation that was put in."""
-        return self.first_observation[None]
+        """Return the observations that were put in."""
+        return self.observation
 
     def step(self, action: np.ndarray) -> Step:
-        """Nobody may step a mailbox."""
+        """Refuse: a mailbox has no rules to play by."""
         raise NotImplementedError
 
     def render(self, lane: int) -> np.ndarray:
-        """A mailbox has no picture."""
+        """Refuse: a mailbox has no picture."""
         raise NotImplementedError
 
     def running_episode(self, lane: int) -> None:
         """Return nothing: a mailbox plays no episode."""
 
     def state_dict(self) -> dict[str, Any]:
-        """Nothing."""
+        """Nothing to save."""
         return {}
 
     def load_state_dict(self, state: dict[str, Any]) -> np.ndarray:
-        """Nothing."""
-        return ONE_LANE
+        """Nothing to restore; all lanes are as they were."""
+        return np.ones(self.num_lanes, bool)
 
     def close(self) -> None:
-        """Nothing."""
+        """Nothing to release."""
 
 
 class PolicyState:
-    """The memory of one stream of episodes: recurrent state, novelty, what was done last.
+    """The memory of one stream of episodes, or of several side by side.
 
-    It changes in place. Play several streams at once with one state each.
+    It holds recurrent states, novelty and the latest actions, and changes in place.
     """
 
-    def __init__(self, mailbox: Mailbox, player: Player) -> None:
+    def __init__(self, mailbox: Mailbox, player: Player, is_batch: bool) -> None:
         self.mailbox = mailbox
         self.player = player
-        self.decision: Decision | None = None  # that the next reward will answer
+        self.is_batch = is_batch
+        self.decision: Decision | None = None  # the next rewards will answer it
 
     @property
-    def intrinsic(self) -> dict[str, float]:
+    def intrinsic(self) -> dict[str, Any]:
         """Novelty and modulation of the latest observation; empty if no arm is curious."""
         curiosity = self.player.curiosity
-        return {} if curiosity is None else {k: float(v[0]) for k, v in curiosity.last.items()}
+        if curiosity is None:
+            return {}
+        if self.is_batch:
+            return {name: values.copy() for name, values in curiosity.last.items()}
+        return {name: float(values[0]) for name, values in curiosity.last.items()}
 
 
 class Policy:
@@ -90,59 +92,91 @@ class Policy:
         self._epsilon = epsilon
         self._seed = seed
         self._device = device
-        self._num_states = 0
+        self._num_streams = 0
         self.arm = run.choose_arm(arm)
         self.beta, self.gamma = run.beta_gamma(self.arm)
-        self.spec = check_env(run.config.env)
+        self.spec = run.task()
         self._networks = run.make_networks(self.spec)
 
-    def initial_state(self) -> PolicyState:
-        """The state before the first episode; each has random numbers of its own."""
-        mailbox = Mailbox(self.spec)
-        player = self._run.make_player(
-            mailbox, self._epsilon, self._seed, self._device, self._num_states, self._networks
+    def __repr__(self) -> str:
+        config = self._run.config
+        return (
+            f"<Policy of {config.run.agent} on {config.env.name}: arm {self.arm}, "
+            f"{self._run.counters['frames']:,} frames trained>"
         )
-        self._num_states += 1
-        return PolicyState(mailbox, player)
+
+    def initial_state(self, num_streams: int | None = None) -> PolicyState:
+        """The state before the first episode; each stream has random numbers of its own.
+
+        With `num_streams` the state is of a batch: `act` takes and returns arrays.
+        """
+        num_lanes = 1 if num_streams is None else num_streams
+        mailbox = Mailbox(self.spec, num_lanes)
+        player = self._run.make_player(
+            mailbox, self._epsilon, self._seed, self._device, self._num_streams, self._networks
+        )
+        self._num_streams += num_lanes
+        return PolicyState(mailbox, player, num_streams is not None)
 
     def act(
         self,
         observation: np.ndarray,
         state: PolicyState,
-        reward: float = 0.0,
-        first: bool = False,
-    ) -> tuple[int, PolicyState]:
-        """The action to play at one observation, and the state to give with the next.
+        reward: float | np.ndarray = 0.0,
+        first: bool | np.ndarray = False,
+    ) -> tuple[Any, PolicyState]:
+        """The action to play at an observation, and the state to give with the next.
 
-        `reward` is what the previous action earned, unclipped. `first` begins a new episode; a
-        state that has not acted yet begins one in any case.
+        reward: what the previous action earned, unclipped
+        first: whether the observation begins an episode; the first of a state always does
+
+        For a batch, `observation` has a row for each stream, `reward` and `first` a number each or
+        one for all, and the actions come as an array.
         """
-        observation = self._checked(observation)
-        if first or state.decision is None:
-            state.mailbox.first_observation = observation
-            state.player.begin(ONE_LANE, np.array([self.arm]))
-        else:
+        num_lanes = state.mailbox.num_lanes
+        observation = self._checked(observation, num_lanes, state.is_batch)
+        begins = np.broadcast_to(np.asarray(first, bool), num_lanes)
+        if state.decision is None:
+            begins = np.ones(num_lanes, bool)
+        if state.decision is not None and not begins.all():
             step = Step(
-                observation=observation[None],
-                reward=np.array([reward], dtype=np.float32),
-                terminated=NOT_ENDED,
-                truncated=NOT_ENDED,
+                observation=observation,
+                reward=np.broadcast_to(np.asarray(reward, np.float32), num_lanes).copy(),
+                terminated=np.zeros(num_lanes, bool),
+                truncated=np.zeros(num_lanes, bool),
             )
             state.player.arrive(state.decision, step)
+        if begins.any():
+            state.mailbox.observation = observation
+            state.player.begin(begins.copy(), np.full(num_lanes, self.arm))
         state.decision = state.player.decide()
-        return int(state.decision.action[0]), state
+        action = state.decision.action
+        return (action.copy() if state.is_batch else int(action[0])), state
 
-    def _checked(self, observation: np.ndarray) -> np.ndarray:
-        """A copy, as the networks take it."""
+    def _checked(self, observation: np.ndarray, num_lanes: int, is_batch: bool) -> np.ndarray:
+        """A copy with a row for each stream, as the networks take it."""
         given, spec = np.asarray(observation), self.spec
-        if given.shape != spec.observation_shape:
+        shape = (num_lanes, *spec.observation_shape) if is_batch else spec.observation_shape
+        if given.shape != shape:
             raise ValueError(
-                f"{spec.name} is observed as {spec.observation_dtype} {spec.observation_shape}, "
+                f"{spec.name} is observed as {spec.observation_dtype} {shape}, "
                 f"got shape {given.shape}"
             )
         if spec.observation_dtype == "uint8" and given.dtype != np.uint8:
             raise ValueError(f"{spec.name} is observed as uint8, got {given.dtype}")
-        return np.array(given, dtype=spec.observation_dtype)
+        copy = np.array(given, dtype=spec.observation_dtype)
+        return copy.reshape(num_lanes, *spec.observation_shape)
+
+    def make_env(self) -> OneLane:
+        """The task as a Gymnasium environment, with the preprocessing that the agent saw."""
+        return OneLane(self._run.config.env)
+
+    def save(self, file: str | Path, *, half: bool = False) -> int:
+        """Write all arms to one small file that `agent57.load` reads anywhere; its bytes.
+
+        half: store weights in half precision, which halves the file and rounds the weights.
+        """
+        return write_policy(self._run, self.spec, Path(file), half=half)
 
 
 def load(
@@ -153,9 +187,9 @@ def load(
     seed: int = 0,
     device: str = "auto",
 ) -> Policy:
-    """A trained run's policy: the evaluator's best arm, or arm j.
+    """The policy of a run folder or of a saved file: the evaluator's best arm, or arm j.
 
     epsilon: probability of a random action (the paper evaluates with 0.01)
-    seed: of those, and of the "previous action" an episode begins with, as in training
+    seed: of random actions, and of the "previous action" an episode begins with, as in training
     """
-    return Policy(TrainedRun.load(Path(path)), arm, epsilon, seed, choose_device(device))
+    return Policy(read_trained(Path(path)), arm, epsilon, seed, choose_device(device))

@@ -1,4 +1,4 @@
-"""A trained run as a thing that plays: what a checkpoint must give for acting, and no more."""
+"""A trained run that can play: what acting needs of a checkpoint, and no more."""
 
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -8,8 +8,9 @@ import numpy as np
 import torch
 
 from agent57.bandit import make_controller
-from agent57.config import Config, require
+from agent57.config import Config, ConfigError, require
 from agent57.curiosity.lifelong import RunningMoments
+from agent57.envs.make import check_env
 from agent57.envs.spec import VectorEnv
 from agent57.nets.networks import Networks, make_networks
 from agent57.ops.family import betas, gammas
@@ -19,19 +20,21 @@ from agent57.storage.checkpoint import newest_state
 from agent57.storage.folder import CHECKPOINTS, read_config
 from agent57.types import EnvSpec
 
+SCALES = ("distance_sum", "distance_count")  # of the episodic memory; they outlive episodes
 ROLES = (Role.TRIAL_EPISODES, Role.TRIAL_ACTIONS)
 
 
 @dataclass(frozen=True, kw_only=True)
 class TrainedRun:
-    """The newest whole checkpoint of a run."""
+    """The newest whole checkpoint of a run, or a policy that was saved to a file."""
 
-    path: Path
+    path: Path  # the run folder, or the file
     config: Config
     counters: dict[str, int]  # frames, steps and updates of training
     weights: Weights
     best_arm: int  # of the evaluator's bandit
     curiosity: dict[str, Any] | None  # the evaluator's; its running scales carry over
+    spec: EnvSpec | None = None  # of the task; a run folder does not hold it
 
     @classmethod
     def load(cls, path: Path) -> "TrainedRun":
@@ -59,6 +62,25 @@ class TrainedRun:
         require(0 <= arm <= last, f"--arm must lie in 0 to {last}, the arms of this run, got {arm}")
         return arm
 
+    def task(self) -> EnvSpec:
+        """What a player must know of the task; a run folder must ask its environment."""
+        if self.spec is not None:
+            return self.spec
+        try:
+            return check_env(self.config.env)
+        except ConfigError as error:
+            raise ConfigError(
+                f"{error}; a policy file needs no environment: write one where it is installed, "
+                f"with `agent57 export {self.path} --weights FILE`"
+            ) from None
+
+    def scales(self) -> dict[str, Any] | None:
+        """The running scales of the evaluator's novelty, without the episode under way."""
+        if self.curiosity is None:
+            return None
+        memory = {name: self.curiosity["memory"][name] for name in SCALES}
+        return {"memory": memory, "moments": self.curiosity["moments"]}
+
     def beta_gamma(self, arm: int) -> tuple[float, float]:
         """How an arm weighs novelty, and how far it looks ahead."""
         return float(betas(self.config.family)[arm]), float(gammas(self.config.family)[arm])
@@ -66,7 +88,11 @@ class TrainedRun:
     def make_networks(self, spec: EnvSpec) -> Networks:
         """The run's networks for its task."""
         networks = make_networks(self.config, spec)
-        networks.load_state_dict(self.weights)
+        try:
+            networks.load_state_dict(self.weights)
+        except RuntimeError as error:
+            reason = " ".join(str(error).split()[:40])
+            raise ConfigError(f"{self.path} holds weights of other networks: {reason}") from None
         return networks
 
     def make_player(
@@ -78,9 +104,9 @@ class TrainedRun:
         first_lane: int = 0,
         networks: Networks | None = None,
     ) -> Player:
-        """A player of the run's weights whose sense of novelty is that of its evaluator.
+        """A player of the run's weights with the novelty scales of its evaluator.
 
-        `networks`, if given, are those of `make_networks`, shared with other players.
+        `networks`, if given, come from `make_networks` and are shared with other players.
         """
         config = replace(self.config, run=replace(self.config.run, seed=seed))
         epsilons = np.full(env.num_lanes, epsilon)
@@ -90,7 +116,7 @@ class TrainedRun:
         if player.curiosity is not None and self.curiosity is not None:
             fresh, saved = player.curiosity.state_dict(), self.curiosity["memory"]
             fresh["moments"] = RunningMoments.pooled(self.curiosity["moments"])
-            for name in ("distance_sum", "distance_count"):
+            for name in SCALES:
                 fresh["memory"][name] = saved[name].sum().repeat(env.num_lanes)
             player.curiosity.load_state_dict(fresh)
         return player

@@ -135,3 +135,59 @@ def test_an_agent_without_curiosity_can_be_loaded():
     observation = np.zeros(policy.spec.observation_shape, np.float32)
     policy.act(observation, state)
     assert state.intrinsic == {}
+
+
+def test_a_batch_acts_as_its_streams_would_alone():
+    rng = np.random.default_rng(1)
+    policy = agent57.load(trained_run(), epsilon=0.2, seed=4)
+    shape = policy.spec.observation_shape
+    rows = rng.random((7, 3, *shape)).astype(np.float32)
+    rewards = rng.random((7, 3)).astype(np.float32)
+    alone = agent57.load(trained_run(), epsilon=0.2, seed=4)
+    states = [alone.initial_state() for _ in range(3)]
+    batch = policy.initial_state(num_streams=3)
+    for row, reward in zip(rows, rewards, strict=True):
+        actions, batch = policy.act(row, batch, reward)
+        wanted = [alone.act(row[i], state, float(reward[i]))[0] for i, state in enumerate(states)]
+        assert actions.tolist() == wanted
+        assert batch.intrinsic.keys() == states[0].intrinsic.keys()
+
+
+def test_a_stream_of_a_batch_begins_anew_without_the_others():
+    rng = np.random.default_rng(2)
+    rows = rng.random((5, 2, *agent57.load(trained_run()).spec.observation_shape))
+    rows = rows.astype(np.float32)
+    values = []
+    for restarted in (False, True):
+        policy = agent57.load(trained_run())
+        state = policy.initial_state(num_streams=2)
+        for index, row in enumerate(rows):
+            first = np.array([restarted and index == 4, False])
+            policy.act(row, state, first=first)
+        values.append(state.decision.value)
+    torch.testing.assert_close(values[0][:, 1], values[1][:, 1], rtol=0, atol=0)
+    policy = agent57.load(trained_run())
+    state = policy.initial_state()
+    policy.act(rows[4, 0], state, first=True)
+    assert not torch.equal(values[0][:, 0], values[1][:, 0])
+    with pytest.raises(ValueError, match="observed as float32"):
+        policy.act(rows[0], state)
+
+
+def test_the_environment_of_a_policy_fits_it():
+    policy = agent57.load(trained_run("CartPole-v1"), seed=1)
+    env = policy.make_env()
+    observation, _ = env.reset(seed=5)
+    again, _ = env.reset(seed=5)
+    assert (observation == again).all()
+    state, reward, first, total = policy.initial_state(), 0.0, True, 0.0
+    ended = False
+    while not ended:
+        action, state = policy.act(observation, state, reward, first)
+        observation, reward, terminated, truncated, _ = env.step(action)
+        total, first, ended = total + reward, False, terminated or truncated
+    assert env.observation_space.contains(observation)
+    assert env.action_space.n == policy.spec.num_actions
+    assert total >= 8
+    assert env.render().shape[-1] == 3
+    env.close()

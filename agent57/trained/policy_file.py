@@ -1,0 +1,103 @@
+"""A trained policy as one small file, without replay and optimisers.
+
+The file holds tensors and plain containers and is read with `weights_only`: opening it runs no
+code. It carries the observation and action spec, so acting needs no environment.
+"""
+
+import io
+import zipfile
+from dataclasses import asdict, fields
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from agent57.config import ConfigError, from_dict, require, to_dict
+from agent57.storage.folder import write_atomic
+from agent57.trained.trained_run import TrainedRun
+from agent57.types import EnvSpec
+
+FORMAT = "agent57 policy"
+VERSION = 1
+SUFFIX = ".agent57"
+
+
+def write_policy(run: TrainedRun, spec: EnvSpec, file: Path, *, half: bool = False) -> int:
+    """Write what acting needs of a run; the bytes of the file.
+
+    half: store weights in half precision, which halves the file and rounds the weights.
+    """
+    weights = {n: w.half() if half and w.is_floating_point() else w for n, w in run.weights.items()}
+    content = {
+        "format": FORMAT,
+        "version": VERSION,
+        "config": to_dict(run.config),
+        "spec": asdict(spec),
+        "counters": dict(run.counters),
+        "weights": weights,
+        "best_arm": run.best_arm,
+        "curiosity": run.scales(),
+    }
+    buffer = io.BytesIO()
+    torch.save(content, buffer)
+    try:
+        file.parent.mkdir(parents=True, exist_ok=True)
+        write_atomic(file, buffer.getvalue())
+    except OSError as error:
+        raise ConfigError(f"{file} cannot be written: {error.strerror}") from None
+    return len(buffer.getvalue())
+
+
+def read_policy(file: Path) -> TrainedRun:
+    """Read what `write_policy` wrote; `ConfigError` for anything else."""
+    content = _read(file)
+    require(
+        content.get("format") == FORMAT and content.get("version") == VERSION,
+        f"{file} is no policy of this agent57: it says {content.get('format')!r}, version "
+        f"{content.get('version')!r}, not {FORMAT!r}, version {VERSION}",
+    )
+    try:
+        known = {field.name for field in fields(EnvSpec)}
+        spec = {name: value for name, value in content["spec"].items() if name in known}
+        shape = tuple(int(size) for size in spec.pop("observation_shape"))
+        return TrainedRun(
+            path=file,
+            config=from_dict(content["config"]),
+            counters=content["counters"],
+            weights={name: _whole(weight) for name, weight in content["weights"].items()},
+            best_arm=int(content["best_arm"]),
+            curiosity=content["curiosity"],
+            spec=EnvSpec(observation_shape=shape, **spec),
+        )
+    except ConfigError as error:
+        raise ConfigError(f"{file}: {error}") from None
+    except (KeyError, TypeError, ValueError, AttributeError) as error:
+        raise ConfigError(f"{file} is damaged: {type(error).__name__} {error}") from None
+
+
+def read_trained(path: Path) -> TrainedRun:
+    """A trained run from its folder, or from the file of its policy."""
+    return read_policy(path) if path.is_file() else TrainedRun.load(path)
+
+
+def _whole(weight: torch.Tensor) -> torch.Tensor:
+    return weight.float() if weight.is_floating_point() else weight
+
+
+def _read(file: Path) -> dict[str, Any]:
+    """The content of a file that was stored as it is: a compressed one might not fit in memory."""
+    try:
+        with zipfile.ZipFile(file) as archive:
+            entries = archive.infolist()
+        is_stored = all(entry.compress_type == zipfile.ZIP_STORED for entry in entries)
+        require(is_stored, f"{file} is no policy: it is compressed")
+        content = torch.load(file, map_location="cpu", weights_only=True)
+        require(isinstance(content, dict), f"{file} is no policy")
+        return dict(content)
+    except ConfigError:
+        raise
+    except OSError as error:
+        raise ConfigError(f"{file} cannot be read: {error.strerror or error}") from None
+    except Exception as error:  # whatever a foreign file makes the reader trip over
+        reason = (str(error).splitlines() or [type(error).__name__])[0]
+        raise ConfigError(f"{file} is no policy: {reason}") from None
