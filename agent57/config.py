@@ -14,7 +14,7 @@ CONFIG_VERSION = 8
 # Fields that a file of this version or an older one may lack. Its run was trained with what is now
 # the default, except that forget gates began at 0 for a while.
 LATER_FIELDS: dict[int, tuple[str, ...]] = {
-    7: ("env.step_seconds",),
+    7: ("env.step_seconds", "run.kind"),
     6: (),
     5: ("network.head_slope",),
     4: ("network.view_gain",),
@@ -35,6 +35,9 @@ RENAMED_FIELDS = {
     (6, "sequence", "period"): "replay_period",
     (6, "sequence", "trace"): "trace_length",
 }
+
+
+Kind = Literal["pixels", "grid", "vector"]  # of observation
 
 
 class ConfigError(ValueError):
@@ -399,6 +402,7 @@ class RunConfig:
 
     agent: str = "agent57"  # the preset this configuration started from
     scale: str = "paper"
+    kind: Kind = "pixels"  # of observation, whose defaults this configuration started from
     runtime: Literal["inline", "cluster"] = "inline"  # one process, or many on Ray
     seed: int = 0
     frames: int = 78_000_000_000  # to train for; emulator frames on Atari, agent steps elsewhere

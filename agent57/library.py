@@ -21,8 +21,8 @@ import numpy as np
 import torch
 from rich.console import Console
 
-from agent57 import presets
 from agent57.config import Config, ConfigError, from_dict, require, to_dict
+from agent57.defaults import default_config
 from agent57.runtime import run as runs
 from agent57.runtime.hooks import Callback, Hooks
 from agent57.storage.checkpoint import newest_counters
@@ -160,11 +160,11 @@ def make_config(
 
     make_config("r2d2", env="CartPole-v1", replay={"capacity": 50_000})
     """
-    config = presets.make_config(agent, scale)
+    config = default_config(env, agent, scale)
     run: dict[str, Any] = {"seed": seed, "device": device}
     if frames is not None:
         run["frames"] = frames
-    return override(override(config, {"env": {"name": env}, "run": run}), sections)
+    return override(override(config, {"run": run}), sections)
 
 
 def override(config: Config, sections: Mapping[str, Mapping[str, Any]]) -> Config:
@@ -220,7 +220,7 @@ def train(
     callbacks stop it.
     """
     if config is None:
-        config = presets.make_config(agent or "agent57", scale or "laptop")
+        config = default_config(env or "pong", agent or "agent57", scale or "laptop")
     else:
         require(
             agent is None and scale is None,

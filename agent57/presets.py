@@ -1,15 +1,24 @@
-"""Every system the paper compares, as a difference from another, and the machine to run it on.
+"""Every system the paper compares, and the default settings of each at every scale.
 
-An algorithm (`PRESETS`) and a scale (`SCALES`) are chosen separately. Where the paper does not say
-which trace or discount an ablation had, docs/FIDELITY.md argues the choice.
+An algorithm (`PRESETS`) and a scale (`SCALES`) are chosen separately. What a scale changes may
+depend on the kind of observation, never on the name of a task. Where the paper does not say which
+trace or discount an ablation had, docs/FIDELITY.md argues the choice.
 """
 
 import dataclasses
-from collections.abc import Callable
-from dataclasses import replace
+import inspect
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
 from typing import Any
 
-from agent57.config import Config, ControllerConfig, FamilyConfig, SequenceConfig, require
+from agent57.config import Config, ControllerConfig, FamilyConfig, Kind, SequenceConfig, require
+
+Change = Callable[[Config], Config]
+# Fields that options with names of their own set.
+OWN_OPTIONS = (
+    "env.name", "run.agent", "run.scale", "run.kind", "run.seed", "run.frames", "run.device",
+    "run.runtime",
+)  # fmt: skip
 
 AGENT57 = Config()
 SMALL_TRACE = SequenceConfig(trace_length=80, replay_period=40)
@@ -60,39 +69,108 @@ PRESETS: dict[str, Config] = {
 
 
 def _paper(config: Config) -> Config:
-    """The paper's own numbers: 256 lanes, a replay of five million transitions."""
+    """The paper's own numbers: 256 lanes and a replay of five million transitions."""
     return config
 
 
 def _laptop(config: Config) -> Config:
     """Two cores and 8 GB: smaller networks, fewer lanes and arms, more learning per step.
 
-    A lane plays about a hundred episodes, so bandits remember fewer, and the evaluator has lanes
-    enough to report on. How these numbers were found: docs/results/TUNING.md.
+    A lane plays about a hundred episodes, so bandits remember fewer episodes. The evaluator gets
+    more lanes, because one lane would report too rarely. docs/results/TUNING.md has the trials
+    behind these numbers.
     """
     return replace(
         config,
         family=_fewer_arms(config.family, 8),
         controller=replace(config.controller, window=40),
-        evaluator_controller=replace(config.evaluator_controller, window=50),
-        network=replace(
-            config.network, channels=(16, 16, 16), feature_size=128, state_size=128, head_size=128
-        ),
-        sequence=_shorter(config.sequence, 8),
-        replay=replace(config.replay, capacity=100_000, min_windows=500, samples_per_insert=4.0),
+        evaluator_controller=replace(config.evaluator_controller, window=100),
+        network=replace(config.network, feature_size=128, state_size=128, head_size=128),
+        sequence=_shorter(config.sequence, 4),
+        replay=replace(config.replay, capacity=200_000, min_windows=200, samples_per_insert=4.0),
         learner=replace(
             config.learner,
-            batch_size=8,
+            batch_size=16,
             learning_rate=5 * config.learner.learning_rate,
             adam_epsilon=config.learner.adam_epsilon / 100,
-            # Copied sooner, the target's errors would be those of the online network.
+            # Copied sooner, the target would repeat the errors of the online network.
             target_period=config.learner.target_period // 5,
-            td_scale="priority",  # or arms without novelty are hardly ever drawn
+            td_scale="priority",  # otherwise arms without novelty are hardly ever drawn
         ),
         actor=replace(config.actor, lanes=16, epsilon_alpha=4.0),
         evaluator=replace(config.evaluator, lanes=4),
         cluster=replace(config.cluster, actors=2),
-        curiosity=replace(config.curiosity, warmup_steps=500),
+        # NGU's kernel epsilon for small grids keeps the episodic novelty near 1 to 3 on average.
+        curiosity=replace(
+            config.curiosity, warmup_steps=500, memory_size=5000, kernel_epsilon=0.01
+        ),
+    )
+
+
+def _laptop_pixels(config: Config) -> Config:
+    """Images at laptop scale: long episodes, many frames and a slow network."""
+    return replace(
+        config,
+        family=_family(
+            config.family,
+            betas=(0.0, 0.0001, 0.0003, 0.0006, 0.001, 0.002, 0.003, 0.01),
+            gammas=(0.99, 0.985, 0.97),
+        ),
+        evaluator_controller=replace(config.evaluator_controller, window=50),
+        network=replace(
+            config.network,
+            channels=(16, 16, 16),
+            reward_input="squash",
+            initial_weights="scaled",  # outputs begin near 0: the best of many is not too good
+        ),
+        sequence=_shorter(config.sequence, 2),
+        replay=replace(config.replay, capacity=100_000, min_windows=500, samples_per_insert=8.0),
+        learner=replace(config.learner, batch_size=8),
+        curiosity=replace(config.curiosity, memory_size=30_000),
+    )
+
+
+def _laptop_grid(config: Config) -> Config:
+    """Small grids of symbols at laptop scale: one reward, which ends the episode.
+
+    With beta_j / (1 - gamma_j) between 0.3 and 0.6 an arm looks around and still comes to an end.
+    Below that range it does not look around; above 0.9 it hardly ever ends an episode.
+    """
+    return replace(
+        config,
+        family=_family(
+            config.family,
+            betas=(0.0, 0.01, 0.014, 0.018, 0.018, 0.022, 0.026, 0.03),
+            gammas=(0.98, 0.97, 0.95),  # above, a wasted step costs less than the noise
+        ),
+        network=replace(
+            config.network,
+            grid_channels=(8, 16, 32),
+            initial_weights="scaled",
+            view_gain=20.0,  # otherwise r^i drowns out a cell's symbol
+            forget_bias=3.0,
+            head_slope=0.01,  # otherwise the heads of Q^e die before the first reward
+        ),
+        actor=replace(config.actor, lanes=32),
+        # Forgets RND's first errors; otherwise the modulation stays at 1.
+        curiosity=replace(config.curiosity, error_horizon=1000),
+    )
+
+
+def _laptop_vector(config: Config) -> Config:
+    """Short vectors at laptop scale: a small network that affords more and larger updates."""
+    learner = config.learner
+    return replace(
+        config,
+        controller=replace(config.controller, window=160),
+        network=replace(config.network, feature_size=64, state_size=64, head_size=64),
+        replay=replace(config.replay, samples_per_insert=8.0),
+        learner=replace(
+            learner,
+            batch_size=32,
+            learning_rate=2 * learner.learning_rate,
+            target_period=learner.target_period // 6,
+        ),
     )
 
 
@@ -124,16 +202,46 @@ def _tiny(config: Config) -> Config:
     )
 
 
-SCALES: dict[str, Callable[[Config], Config]] = {
-    "paper": _paper,
-    "laptop": _laptop,
-    "tiny": _tiny,
+@dataclass(frozen=True, kw_only=True)
+class Scale:
+    """A machine: what it changes for all tasks, and for each kind of observation."""
+
+    change: Change
+    frames: int  # of a run, unless a user asks for others
+    kinds: Mapping[Kind, Change] = field(default_factory=dict)
+
+
+SCALES = {
+    "paper": Scale(change=_paper, frames=78_000_000_000),
+    "laptop": Scale(
+        change=_laptop,
+        frames=10_000_000,
+        kinds={"pixels": _laptop_pixels, "grid": _laptop_grid, "vector": _laptop_vector},
+    ),
+    "tiny": Scale(change=_tiny, frames=100_000),
 }
-DEFAULT_FRAMES = {"paper": 78_000_000_000, "laptop": 10_000_000, "tiny": 100_000}
 
 
 def _fewer_arms(family: FamilyConfig, arms: int) -> FamilyConfig:
     return replace(family, arms=min(family.arms, arms))
+
+
+def _family(
+    family: FamilyConfig, betas: tuple[float, ...], gammas: tuple[float, float, float]
+) -> FamilyConfig:
+    """Betas by arm, and the longest, the middle and the shortest discount.
+
+    A system without curiosity keeps its betas of 0. A system with one discount keeps it where it
+    looks no further ahead than the longest discount here.
+    """
+    longest, middle, shortest = gammas
+    family = replace(
+        family,
+        max_gamma=min(family.max_gamma, longest),
+        middle_gamma=middle,
+        min_gamma=shortest,
+    )
+    return replace(family, betas=betas) if family.is_curious else family
 
 
 def _shorter(sequence: SequenceConfig, factor: int) -> SequenceConfig:
@@ -144,26 +252,64 @@ def _shorter(sequence: SequenceConfig, factor: int) -> SequenceConfig:
     )
 
 
-def make_config(agent: str, scale: str) -> Config:
-    """The configuration of a system at a scale."""
+@dataclass(frozen=True, kw_only=True)
+class Layer:
+    """A step on the way to the default settings of a run."""
+
+    name: str
+    why: str
+    config: Config  # the settings after this step
+
+
+def layers(agent: str, scale: str, kind: Kind) -> list[Layer]:
+    """Return the steps from the paper's Agent57 to a system at a scale, each with its reason."""
     require(agent in PRESETS, f"--agent {agent!r} is not one of {', '.join(PRESETS)}")
     require(scale in SCALES, f"--scale {scale!r} is not one of {', '.join(SCALES)}")
-    config = SCALES[scale](PRESETS[agent])
-    run = replace(config.run, agent=agent, scale=scale, frames=DEFAULT_FRAMES[scale])
+    found = [Layer(name=agent, why="The system, with the paper's numbers.", config=PRESETS[agent])]
+    changes = {f"scale {scale}": SCALES[scale].change}
+    if kind in SCALES[scale].kinds:
+        changes[f"scale {scale}, {kind}"] = SCALES[scale].kinds[kind]
+    for name, change in changes.items():
+        why = inspect.getdoc(change) or ""
+        found.append(Layer(name=name, why=why, config=change(found[-1].config)))
+    return found
+
+
+def make_config(agent: str, scale: str, kind: Kind = "pixels") -> Config:
+    """Return the default settings of a system at a scale for a kind of observation."""
+    config = layers(agent, scale, kind)[-1].config
+    frames = SCALES[scale].frames
+    run = replace(config.run, agent=agent, scale=scale, kind=kind, frames=frames)
     return replace(config, run=run)
 
 
 def flatten(config: object, prefix: str = "") -> dict[str, Any]:
-    """Every field of a configuration by its dotted name."""
+    """Return every field of a configuration by its dotted name."""
     values: dict[str, Any] = {}
-    for field in dataclasses.fields(config):  # type: ignore[arg-type]
-        value = getattr(config, field.name)
-        name = prefix + field.name
+    for each in dataclasses.fields(config):  # type: ignore[arg-type]
+        value = getattr(config, each.name)
+        name = prefix + each.name
         values |= flatten(value, f"{name}.") if dataclasses.is_dataclass(value) else {name: value}
     return values
 
 
+def options(config: Config) -> list[str]:
+    """Return the options of `agent57 train` that make this configuration from the defaults."""
+    run = config.run
+    default = make_config(run.agent, run.scale, run.kind)
+    named = {"env": config.env.name, "agent": run.agent, "scale": run.scale, "seed": run.seed}
+    words = [str(word) for name, value in named.items() for word in (f"--{name}", value)]
+    for name in ("frames", "device", "runtime"):
+        if getattr(run, name) != getattr(default.run, name):
+            words += [f"--{name}", str(getattr(run, name))]
+    for name, (value, _) in difference(config, default).items():
+        if name not in OWN_OPTIONS:
+            values = value if isinstance(value, tuple) else (value,)
+            words += [f"--{name}", *map(str, values)]
+    return words
+
+
 def difference(config: Config, other: Config) -> dict[str, tuple[Any, Any]]:
-    """Fields in which two configurations differ, by their dotted names."""
+    """Return the fields in which two configurations differ, by their dotted names."""
     ours, theirs = flatten(config), flatten(other)
     return {name: (ours[name], theirs[name]) for name in ours if ours[name] != theirs[name]}

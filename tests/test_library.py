@@ -118,6 +118,7 @@ def test_a_configuration_by_names() -> None:
     assert {name: ours for name, (ours, _) in changed.items()} == {
         "env.name": "CartPole-v1",
         "replay.capacity": 9000,
+        "run.kind": "vector",
         "run.seed": 3,
     }
     betas = agent57.make_config(family={"arms": 2, "betas": (0.0, 0.1)}).family.betas

@@ -1,30 +1,81 @@
 """Presets and scales as a way to make configurations. Their values: tests/paper/test_presets.py."""
 
+from dataclasses import replace
+from typing import get_args
+
 import pytest
 
-from agent57.config import Config, ConfigError
-from agent57.presets import DEFAULT_FRAMES, PRESETS, SCALES, difference, flatten, make_config
+from agent57.commands.train import configured
+from agent57.config import Config, ConfigError, Kind
+from agent57.defaults import default_config
+from agent57.ops.family import gammas
+from agent57.presets import (
+    PRESETS,
+    SCALES,
+    difference,
+    flatten,
+    layers,
+    make_config,
+    options,
+)
 
-SIZES = {  # what a scale may change; everything else is the algorithm's, but for TD errors' scale
-    "family.arms", "network.channels", "network.grid_channels", "network.feature_size",
-    "network.state_size", "network.head_size", "network.embedding_size", 
-    "network.inverse_head_size", "network.rnd_size",
-    "sequence.trace_length", "sequence.replay_period", "sequence.burn_in", "replay.capacity",
-    "replay.min_windows", "replay.samples_per_insert", "learner.batch_size",
-    "learner.learning_rate",
-    "learner.adam_epsilon", "learner.target_period", "learner.compile",
-    "learner.td_scale", "controller.window", "evaluator_controller.window", "evaluator.lanes",
-    "actor.lanes", "actor.epsilon_alpha", "actor.pull_period", "curiosity.memory_size",
-    "curiosity.warmup_steps", "run.log_frames", "run.agent", "run.scale",
+KINDS = get_args(Kind)
+# What laptop scale may change. The algorithm stays: its controllers, networks, losses and curves.
+SETTINGS = {
+    "family.arms", "family.betas", "family.max_gamma", "family.middle_gamma", "family.min_gamma",
+    "network.channels", "network.grid_channels", "network.feature_size", "network.state_size",
+    "network.head_size", "network.embedding_size", "network.inverse_head_size",
+    "network.rnd_size", "network.reward_input", "network.initial_weights", "network.forget_bias",
+    "network.view_gain", "network.head_slope", "sequence.trace_length", "sequence.replay_period",
+    "sequence.burn_in", "replay.capacity", "replay.min_windows", "replay.samples_per_insert",
+    "learner.batch_size", "learner.learning_rate", "learner.adam_epsilon", "learner.target_period",
+    "learner.compile", "learner.td_scale", "controller.window", "evaluator_controller.window",
+    "evaluator.lanes", "actor.lanes", "actor.epsilon_alpha", "actor.pull_period",
+    "curiosity.memory_size", "curiosity.warmup_steps", "curiosity.kernel_epsilon",
+    "curiosity.error_horizon", "run.log_frames", "run.agent", "run.scale", "run.kind",
     "run.frames", "cluster.actors",
 }  # fmt: skip
 
 
+@pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("scale", SCALES)
 @pytest.mark.parametrize("agent", PRESETS)
-def test_a_scale_changes_sizes_and_nothing_else(agent: str, scale: str) -> None:
-    changed = difference(make_config(agent, scale), PRESETS[agent])
-    assert set(changed) <= SIZES
+def test_a_scale_leaves_the_algorithm_alone(agent: str, scale: str, kind: Kind) -> None:
+    changed = difference(make_config(agent, scale, kind), PRESETS[agent])
+    assert set(changed) <= SETTINGS
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("agent", PRESETS)
+def test_no_kind_of_observation_makes_a_system_curious_or_changes_its_arms(
+    agent: str, kind: Kind
+) -> None:
+    config, preset = make_config(agent, "laptop", kind), PRESETS[agent]
+    assert config.family.is_curious == preset.family.is_curious
+    assert config.family.arms == min(preset.family.arms, 8)
+    assert gammas(config.family)[0] <= gammas(preset.family)[0]
+
+
+def test_layers_lead_from_the_paper_to_the_defaults() -> None:
+    steps = layers("ngu", "laptop", "grid")
+    assert [step.name for step in steps] == ["ngu", "scale laptop", "scale laptop, grid"]
+    assert steps[0].config == PRESETS["ngu"]
+    changed = difference(make_config("ngu", "laptop", "grid"), steps[-1].config)
+    assert set(changed) <= {"run.agent", "run.scale", "run.kind", "run.frames"}
+    assert all(step.why for step in steps)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_options_make_a_configuration_from_the_defaults(kind: Kind) -> None:
+    env = {"pixels": "pong", "grid": "random_coin", "vector": "toy/chain"}[kind]
+    config = default_config(env, "ngu", "laptop")
+    config = replace(
+        config,
+        family=replace(config.family, arms=2, betas=(0.0, 0.5)),
+        learner=replace(config.learner, batch_size=5),
+        run=replace(config.run, seed=7, frames=123, device="cpu", threads=1),
+    )
+    assert configured(options(config))[0] == config
 
 
 @pytest.mark.parametrize("field", ["adam_epsilon", "target_period", "loss"])
@@ -43,7 +94,7 @@ def test_a_laptop_learns_with_these_constants() -> None:
 @pytest.mark.parametrize("agent", PRESETS)
 def test_the_scale_of_the_paper_changes_nothing(agent: str) -> None:
     changed = difference(make_config(agent, "paper"), PRESETS[agent])
-    assert set(changed) <= {"run.agent"}
+    assert set(changed) <= {"run.agent", "run.kind"}
 
 
 @pytest.mark.parametrize("scale", ["laptop", "tiny"])
@@ -62,7 +113,7 @@ def test_one_arm_stays_one_arm() -> None:
 
 def test_a_configuration_says_where_it_comes_from() -> None:
     run = make_config("ngu", "tiny").run
-    assert (run.agent, run.scale, run.frames) == ("ngu", "tiny", DEFAULT_FRAMES["tiny"])
+    assert (run.agent, run.scale, run.frames) == ("ngu", "tiny", SCALES["tiny"].frames)
 
 
 @pytest.mark.parametrize(("agent", "scale"), [("agnet57", "tiny"), ("agent57", "big")])

@@ -11,10 +11,10 @@ from rich.table import Table
 from agent57.commands.options import parse
 from agent57.commands.train import Train, apply_overrides, on_cluster
 from agent57.config import Config, require
+from agent57.defaults import default_config
 from agent57.envs.make import check_env
 from agent57.planning.forecast import GPU_EFFICIENCY, Forecast, Machines, forecast, with_task
 from agent57.planning.machine_costs import Costs, costs_file, machine_costs
-from agent57.presets import make_config
 from agent57.storage.folder import check_json, write_json
 from agent57.terminal.live import duration
 
@@ -124,12 +124,11 @@ def main(args: list[str], console: Console) -> None:
 
 def _configured(known: PlanOptions, rest: list[str], row: Row) -> Config:
     """The configuration of a row; settings that were given hold in every row."""
-    config = make_config(known.agent, known.scale)
+    config = default_config(known.env, known.agent, known.scale)
     frames = config.run.frames if known.frames is None else known.frames
     config = replace(
         config,
         run=replace(config.run, frames=frames),
-        env=replace(config.env, name=known.env),
         cluster=replace(config.cluster, learners=row.learners),
     )
     if row.actors == 1:

@@ -1,6 +1,5 @@
 """agent57 reproduce."""
 
-import os
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Annotated
@@ -12,6 +11,8 @@ from rich.table import Table
 from agent57.commands.options import parse
 from agent57.config import require
 from agent57.experiments.catalogue import EXPERIMENTS
+from agent57.experiments.experiment import Experiment, Verdict
+from agent57.experiments.experiment import Results as Outcomes
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -23,17 +24,17 @@ class Reproduce:
     budget: str = "minutes"
     """minutes: a first look, one seed; full: what the claim needs, up to several hours."""
     seeds: int | None = None
-    """How many; by default those of the budget. More can be added later."""
+    """Number of seeds, by default the budget's. More seeds can be added later."""
     out: Path | None = None
-    """Where card, figures, data and weights go; beside the runs by default."""
+    """Folder for card, figures, data and weights; the folder of the runs by default."""
     runs: Path | None = None
-    """Where the runs go; runs/reproduce/<name>-<budget> by default."""
+    """Folder for the runs; runs/reproduce/<name>-<budget> by default."""
     jobs: int = 0
     """Runs at a time; 0: one per core."""
 
 
 def main(args: list[str], console: Console) -> None:
-    """Reproduce, or list what can be."""
+    """Perform an experiment, or list all of them."""
     known = parse(Reproduce, "reproduce", args)
     if known.name == "list":
         console.print(listing())
@@ -53,19 +54,36 @@ def main(args: list[str], console: Console) -> None:
     runs = known.runs or Path("runs/reproduce") / f"{known.name}-{known.budget}"
     out = known.out or runs
 
+    from agent57.commands.queue_view import QueueView
     from agent57.experiments.runner import reproduce
+    from agent57.runtime.run import RunFailed
 
-    num_parallel = known.jobs or os.cpu_count() or 1
-    is_seen = reproduce(experiment, known.budget, runs, out, num_parallel, console)
+    with QueueView(console) as view:
+        found = reproduce(experiment, known.budget, runs, out, known.jobs, view)
+    show(experiment, found.results, found.verdicts, console)
     console.print(f"card, data and figures: {out}", highlight=False)
-    if not is_seen:
-        from agent57.runtime.run import RunFailed
-
+    if not found.is_claim_met:
         raise RunFailed(f"{known.name} fell short of the paper's claim; see {out}")
 
 
+def show(
+    experiment: Experiment, results: Outcomes, verdicts: list[Verdict], console: Console
+) -> None:
+    """Print the scores of all runs and the verdict on each criterion."""
+    table = Table("contestant", "seed", "score", "evaluator", "best arm", title=experiment.name)
+    for outcomes in results.values():
+        for o in outcomes:
+            beta, gamma = o.beta_gamma
+            arm = f"{o.best_arm} (beta {beta:.3g}, gamma {gamma:.5g})"
+            table.add_row(o.label, str(o.seed), f"{o.score:,.3f}", f"{o.evaluator:,.3f}", arm)
+    console.print(table)
+    for verdict in verdicts:
+        text = f"{verdict.word}: {verdict.goal}: {verdict.value:,.4g}"
+        console.print(text, highlight=False, markup=False, soft_wrap=True)
+
+
 def listing() -> Table:
-    """Every experiment, with what must come out."""
+    """Every experiment with its claim, its task and its criteria."""
     table = Table("experiment", "claim of the paper", "task", "must come out")
     for name, experiment in EXPERIMENTS.items():
         targets = "\n".join(criterion.goal for criterion in experiment.criteria)

@@ -2,15 +2,15 @@
 
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 import tyro
 from rich.console import Console
+from rich.table import Table
 
 from agent57.commands.options import parse
 from agent57.commands.train import SETTLED, apply_overrides, check_fields
-from agent57.config import ConfigError
-from agent57.presets import make_config
+from agent57.config import Config, ConfigError
 
 SETTLED_BY_SUITE = SETTLED | {
     "--run.agent": "--agents",
@@ -21,7 +21,7 @@ SETTLED_BY_SUITE = SETTLED | {
 
 @dataclass(frozen=True, kw_only=True)
 class SuiteOptions:
-    """Train game x agent x seed, resumable, and score them by the paper's rule.
+    """Train task x agent x seed, resumable, and score them by the paper's rule.
 
     Any field of the configuration may follow as --group.field value.
     """
@@ -31,17 +31,17 @@ class SuiteOptions:
     agents: str = "agent57"
     """Systems of the paper, separated by commas."""
     seeds: int = 3
-    """Runs of each agent on each game."""
+    """Runs of each agent on each task."""
     out: Path = Path("runs/suite")
-    """Where runs and results go; started again with the same folder, it goes on."""
+    """Folder for runs and results; the same command continues what is there."""
     scale: str = "laptop"
     """paper, laptop or tiny: the machine this is for."""
     frames: int | None = None
     """Frames of each run; by default the scale's."""
     device: str = "auto"
-    """Of each run: cpu, cuda, cuda:1, ...; auto is the GPU if there is one."""
+    """Device of each run: cpu, cuda, cuda:1, ...; auto is the GPU if there is one."""
     runtime: Literal["inline", "cluster"] = "inline"
-    """Of each run: one process, or many on Ray (pip install 'agent57[cluster]')."""
+    """Runtime of each run: one process, or many on Ray (pip install 'agent57[cluster]')."""
     jobs: int = 0
     """Runs at a time; 0: one per core."""
     reference: str = "agent57"
@@ -57,25 +57,59 @@ def main(args: list[str], console: Console) -> None:
     if not agents:
         raise ConfigError("--agents must name at least one of `agent57 presets`")
     check_fields(known.runtime, rest)
-    configs = [
-        apply_overrides(make_config(agent, known.scale), rest, SETTLED_BY_SUITE) for agent in agents
-    ]
 
-    from agent57.envs.make import check_options
-    from agent57.experiments.suite_runs import Suite, run_suite, suite_names
+    from agent57.commands.queue_view import QueueView
+    from agent57.experiments.suite_runs import Entry, Suite, collect, prepare, suite_names, train
     from agent57.scores.published import check_reference
 
+    reference = check_reference(known.reference)
     suite = Suite(
         name=known.suite,
-        games=suite_names(known.suite),
-        agents=agents,
-        num_seeds=known.seeds,
         scale=known.scale,
-        frames=known.frames,
-        device=known.device,
-        runtime=known.runtime,
-        overrides=tuple(rest),
+        entries=tuple(
+            Entry(config=configured(known, task, agent, rest), num_seeds=known.seeds)
+            for task in suite_names(known.suite)
+            for agent in agents
+        ),
     )
-    for game in suite.games:
-        check_options(replace(configs[0].env, name=game))
-    run_suite(suite, known.out, known.jobs, check_reference(known.reference), console)
+    jobs, num_parallel = prepare(suite, known.out, known.jobs)
+    done = sum(job.is_finished for job in jobs)
+    console.print(f"{len(jobs)} runs, {done} finished already, {num_parallel} at a time")
+    try:
+        with QueueView(console) as view:
+            train(jobs, num_parallel, view)
+    finally:
+        show(collect(suite, known.out, jobs, reference), console)
+        files = f"{known.out}/results.json, results.csv, report.html"
+        console.print(f"results: {files}", highlight=False)
+
+
+def configured(known: SuiteOptions, task: str, agent: str, overrides: list[str]) -> Config:
+    """The settings of one agent on one task."""
+    from agent57.defaults import default_config
+
+    config = default_config(task, agent, known.scale)
+    frames = config.run.frames if known.frames is None else known.frames
+    run = replace(config.run, frames=frames, device=known.device)
+    config = apply_overrides(replace(config, run=run), overrides, SETTLED_BY_SUITE)
+    return replace(config, run=replace(config.run, runtime=known.runtime))
+
+
+def show(results: dict[str, Any], console: Console) -> None:
+    """Print scores by task and agent, then the aggregates."""
+    table = Table(title=f"{results['suite']}: {results['coverage']['text']}")
+    for column in ("task", "agent", "best", "final", "HNS, %", "seeds", "episodes"):
+        table.add_column(column, justify="left" if column in ("task", "agent") else "right")
+    for row in results["scores"]:
+        hns = "-" if row["hns"] is None else f"{100 * row['hns']:.1f}"
+        best = f"{row['score']:,.1f} ± {row['deviation']:,.1f}"
+        final = f"{row['final']:,.1f} ± {row['final_deviation']:,.1f}"
+        counts = (str(row["seeds"]), str(row["episodes"]))
+        table.add_row(row["game"], row["agent"], best, final, hns, *counts)
+    console.print(table)
+    for agent, values in results["aggregates"]["paper"]["agents"].items():
+        statistics = values["statistics"]
+        shown = [f"{n} {100 * statistics[n]['point']:.1f} %" for n in ("iqm", "median", "mean")]
+        above = f"{statistics['games_above_human']['point']:.0f} games above human"
+        text = f"{agent} ({values['coverage']}): {', '.join(shown)}, {above}"
+        console.print(text, highlight=False)

@@ -11,11 +11,13 @@ from rich.console import Console
 
 from agent57.commands.options import parse
 from agent57.config import Config, ConfigError, require
-from agent57.presets import flatten, make_config
+from agent57.presets import flatten
+from agent57.storage.folder import read_config_file
 
 SETTLED = {  # fields that options of their own decide
     "--run.agent": "--agent",
     "--run.scale": "--scale",
+    "--run.kind": "--env",
     "--run.frames": "--frames",
     "--run.seed": "--seed",
     "--run.device": "--device",
@@ -28,22 +30,24 @@ SETTLED = {  # fields that options of their own decide
 class Train:
     """Train an agent. Any field of the configuration may follow as --group.field value."""
 
-    agent: str = "agent57"
-    """The system of the paper to train; see `agent57 presets`."""
-    env: str = "pong"
-    """A game by the paper's name, random_coin, or a Gymnasium id with discrete actions."""
-    scale: str = "laptop"
-    """paper, laptop or tiny: the machine this is for."""
+    config: Path | None = None
+    """Start from the settings in this file (the config.json of a run), not from the defaults."""
+    agent: str | None = None
+    """The system to train, agent57 by default; see `agent57 presets`."""
+    env: str | None = None
+    """A game by the paper's name (pong by default), random_coin, or a Gymnasium id."""
+    scale: str | None = None
+    """The machine: paper, laptop (the default) or tiny."""
     frames: int | None = None
     """Emulator frames to train for on Atari, agent steps elsewhere; by default the scale's."""
-    seed: int = 0
-    """Of everything random in the run."""
+    seed: int | None = None
+    """Seed of everything random in the run; 0 by default."""
     out: Path | None = None
     """The run folder; runs/<env> by default."""
-    device: str = "auto"
-    """cpu, cuda, cuda:1, ...; auto is the GPU if there is one."""
-    runtime: Literal["inline", "cluster"] = "inline"
-    """One process, or many on Ray (pip install 'agent57[cluster]')."""
+    device: str | None = None
+    """cpu, cuda, cuda:1, ...; auto, the default, is the GPU if there is one."""
+    runtime: Literal["inline", "cluster"] | None = None
+    """inline, the default: one process. cluster: many on Ray (pip install 'agent57[cluster]')."""
     actors: int | None = None
     """On a cluster: processes that play; by default the scale's."""
     lanes_per_actor: int | None = None
@@ -87,30 +91,42 @@ def watched(path: Path) -> AbstractContextManager[object]:
 def configured(args: list[str]) -> tuple[Config, Path]:
     """The configuration and the run folder that the arguments ask for."""
     known, rest = parse(Train, "train", args, return_unknown_args=True)
-    config = make_config(known.agent, known.scale)
-    run = replace(
-        config.run,
-        seed=known.seed,
-        device=known.device,
-        frames=config.run.frames if known.frames is None else known.frames,
-    )
-    config = replace(config, run=run, env=replace(config.env, name=known.env))
-    check_spread(known, rest)
-    if known.runtime == "cluster":
+    config = starting_point(known)
+    named = {"seed": known.seed, "device": known.device, "frames": known.frames}
+    given = {name: value for name, value in named.items() if value is not None}
+    runtime = known.runtime or config.run.runtime
+    # `runtime` is set last: divisibility checks need the final values.
+    config = replace(config, run=replace(config.run, runtime="inline", **given))
+    check_spread(known, runtime, rest)
+    if runtime == "cluster":
         config = on_cluster(config, known, rest)
     else:
         config = apply_overrides(config, rest)
     return config, known.out or Path("runs") / config.env.name.replace("/", "-")
 
 
-def check_spread(known: Train, args: list[str]) -> None:
+def starting_point(known: Train) -> Config:
+    """The settings in --config, or the defaults of an agent on a task at a scale."""
+    named = {"--agent": known.agent, "--env": known.env, "--scale": known.scale}
+    if known.config is None:
+        from agent57.defaults import default_config
+
+        return default_config(
+            known.env or "pong", known.agent or "agent57", known.scale or "laptop"
+        )
+    for name, value in named.items():
+        require(value is None, f"{name} is settled by --config {known.config}: leave it out")
+    return read_config_file(known.config)
+
+
+def check_spread(known: Train, runtime: str, args: list[str]) -> None:
     """Refuse options that spread a run which is not on a cluster, or over less than one process."""
     counts = {"--actors": known.actors, "--lanes-per-actor": known.lanes_per_actor}
     for name, value in {**counts, "--ray-address": known.ray_address or None}.items():
-        require(value is None or known.runtime == "cluster", f"{name} is for --runtime cluster")
+        require(value is None or runtime == "cluster", f"{name} is for --runtime cluster")
     for name, count in counts.items():
         require(count is None or count > 0, f"{name} must be positive, got {count}")
-    check_fields(known.runtime, args)
+    check_fields(runtime, args)
 
 
 def check_fields(runtime: str, args: list[str]) -> None:
@@ -123,12 +139,13 @@ def check_fields(runtime: str, args: list[str]) -> None:
 
 
 def on_cluster(config: Config, known: Train, args: list[str]) -> Config:
-    """The configuration with --group.field value options applied and its parts spread.
+    """Apply --group.field value options, then spread the parts over processes.
 
-    It says cluster in the end only: what the parts must share evenly is checked when all is known.
+    `runtime` is set last: divisibility checks need the final values.
     """
     actors = known.actors or config.cluster.actors
-    cluster = replace(config.cluster, actors=actors, ray_address=known.ray_address)
+    address = known.ray_address or config.cluster.ray_address
+    cluster = replace(config.cluster, actors=actors, ray_address=address)
     short = {
         "--actors": (known.actors, "--cluster.actors"),
         "--lanes-per-actor": (known.lanes_per_actor, "--actor.lanes"),

@@ -20,7 +20,7 @@ import torch
 from gymnasium import spaces
 from gymnasium.vector import AsyncVectorEnv, AutoresetMode, SyncVectorEnv
 
-from agent57.config import ConfigError, EnvConfig, require
+from agent57.config import ConfigError, EnvConfig, Kind, require
 from agent57.envs.episode_log import EpisodeLog, check_fits, rebuild
 from agent57.envs.pending import pending
 from agent57.envs.spec import EnvironmentFault, EpisodeRecord, Lanes, Step
@@ -174,7 +174,7 @@ class GymnasiumEnv:
 class _View:
     """How a player sees the observations of one space."""
 
-    kind: Literal["pixels", "grid", "vector"]
+    kind: Kind
     shape: tuple[int, ...]
     max_value: int
     see: Callable[[Any], np.ndarray]

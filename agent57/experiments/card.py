@@ -1,4 +1,4 @@
-"""What was run, on what, and what came out: the card of an experiment and of its weights."""
+"""Cards: Markdown that says what was run on what machine, and what came out."""
 
 import math
 import os
@@ -6,15 +6,16 @@ import subprocess
 from pathlib import Path
 
 from agent57 import __version__
-from agent57.experiments.experiment import Experiment, Outcome, Results, Verdict
+from agent57.experiments.experiment import Budget, Experiment, Outcome, Results, Verdict
+from agent57.presets import difference, options
 from agent57.storage.machine import processor
 from agent57.terminal.live import duration
 
-NOTES_FILE = "NOTES.md"  # beside a card: what its readers found, which a card made anew keeps
+NOTES_FILE = "NOTES.md"  # written by hand beside a card; every new card ends with it
 
 
 def git_commit() -> str:
-    """The commit of this code, marked if the package was changed since; unknown outside git."""
+    """The commit of this code, marked if the package has changes; unknown outside git."""
     package = Path(__file__).parents[1]
     try:
         commit = _git(package, "rev-parse", "--short=10", "HEAD")
@@ -32,7 +33,7 @@ def _git(folder: Path, *args: str) -> str:
 
 
 def machine() -> str:
-    """Cores, processor and memory; nothing that names the machine."""
+    """Cores, processor and memory; nothing that identifies the machine."""
     memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
     return f"{os.cpu_count()} cores, {processor()}, {memory / 2**30:.0f} GB"
 
@@ -46,7 +47,7 @@ def write_card(
     figures: list[str],
     weights: str,
 ) -> None:
-    """The card of an experiment, as Markdown; it ends with the notes beside it."""
+    """Write the card of an experiment; it ends with the notes beside it."""
     budget = experiment.budgets[budget_name]
     outcomes = [outcome for group in results.values() for outcome in group]
     commits = ", ".join(sorted({outcome.commit for outcome in outcomes}))
@@ -75,32 +76,51 @@ def write_card(
             ]
         ),
         "## Settings",
-        "\n".join(
-            f"- {label}: `agent57 train {' '.join(experiment.options(label, 0))} "
-            f"--frames {budget.frames}`"
-            for label in results
-        ),
+        _settings(experiment, budget, list(results)),
         *_notes(file.parent),
     ]  # fmt: skip
     file.write_text("\n\n".join(parts) + "\n", "utf-8")
 
 
 def write_weights_card(file: Path, experiment: Experiment, outcome: Outcome, score: float) -> None:
-    """What a folder of weights is, and how to use it."""
+    """Write what a folder of weights is, and how to use it."""
     beta, gamma = outcome.beta_gamma
-    options = " ".join(experiment.options(outcome.label, outcome.seed))
+    config = experiment.config(outcome.label, outcome.seed, outcome.frames)
     file.write_text(
         f"# {experiment.name}: {outcome.label}, seed {outcome.seed}\n\n"
         f"- task: `{experiment.env}`\n"
         f"- mean return: {score:,.4g} with arm {outcome.best_arm} (beta {beta:.4g}, gamma "
         f"{gamma:.6g}), epsilon {experiment.epsilon:g}, measured with these weights\n"
         f"- trained: {outcome.frames:,} frames in {duration(outcome.seconds)}\n"
-        f"- command: `agent57 train {options} --frames {outcome.frames}`\n"
+        f"- command: `agent57 train {' '.join(options(config))}`\n"
         f"- agent57 {__version__}, commit {outcome.commit}\n\n"
         "Networks only, in half precision, without replay: `agent57.load` and `agent57 evaluate` "
         "take this folder, `agent57 resume` does not.\n",
         "utf-8",
     )
+
+
+def _settings(experiment: Experiment, budget: Budget, labels: list[str]) -> str:
+    """The defaults that all runs share, then each contestant's difference and command."""
+    lines = [
+        f"Runs start from the defaults: `agent57 presets agent57 --scale {experiment.scale} "
+        f"--env {experiment.env}` prints them.",
+        "",
+    ]
+    for label in labels:
+        config = experiment.config(label, 0, budget.frames)
+        changed = {
+            name: values
+            for name, values in difference(config, experiment.default(label)).items()
+            if name != "run.frames"
+        }
+        text = ", ".join(
+            f"{name} {ours} (default {theirs})" for name, (ours, theirs) in changed.items()
+        )
+        preset = f"the defaults of {config.run.agent}"
+        lines.append(f"- {label}: {preset}{f' with {text}' if text else ''}")
+        lines.append(f"  `agent57 train {' '.join(options(config))}`")
+    return "\n".join(lines)
 
 
 def _notes(folder: Path) -> list[str]:

@@ -1,58 +1,67 @@
-"""What an experiment is: contestants on one task, what each may spend, and what must come out.
+"""Words to describe an experiment: contestants on a task, their budget, and what must come out.
 
-Descriptions only: `tasks.py` and `random_coin.py` hold the experiments, `runner.py` performs them.
+`catalogue.py` lists the experiments, and `runner.py` performs them.
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
 
+from agent57.config import Config
+from agent57.defaults import default_config
+from agent57.presets import Change
+
+
+def unchanged(config: Config) -> Config:
+    """Keep the default settings."""
+    return config
+
 
 @dataclass(frozen=True, kw_only=True)
 class Contestant:
-    """One system: a preset, and what is changed in it."""
+    """One system: the default settings of a preset, and the change that the claim is about."""
 
     agent: str
-    options: tuple[str, ...] = ()  # of `agent57 train`; they win over the experiment's settings
+    change: Change = unchanged
 
 
 @dataclass(frozen=True, kw_only=True)
 class Budget:
     """How much to spend."""
 
-    frames: int  # of each run
+    frames: int  # per run
     num_seeds: int
-    num_episodes: int  # played in the end with each policy that is scored
+    num_episodes: int  # played after training with each policy that is scored
 
 
 @dataclass(frozen=True, kw_only=True)
 class Outcome:
-    """One trained run, read and played. Training is cut into bins of equal length."""
+    """The records and the final scores of a run. Training is cut into bins of equal length."""
 
     label: str
     agent: str
     seed: int
-    score: float  # mean return of the final policy: the arm its evaluator found best
+    score: float  # mean return of the final policy, the best arm of the evaluator
     evaluator: float  # mean return of the last evaluation episodes of training
     best_arm: int  # of the evaluator
-    arms: tuple[tuple[float, float], ...]  # beta and gamma of each
-    arm_scores: tuple[float, ...]  # mean return of each arm in the end; empty if not asked for
-    arm_errors: tuple[float, ...]  # standard error of each of them, over its episodes
+    arms: tuple[tuple[float, float], ...]  # beta and gamma of each arm
+    arm_scores: tuple[float, ...]  # final mean return of each arm; empty if not asked for
+    arm_errors: tuple[float, ...]  # standard error of each arm's score, over its episodes
     frames: int
     seconds: float
     commit: str
-    bin_frames: np.ndarray  # [bins] where each ends
-    curve: np.ndarray  # [bins] mean return of its evaluation episodes; nan if there were none
+    bin_frames: np.ndarray  # [bins] frames at the end of each bin
+    curve: np.ndarray  # [bins] mean return of evaluation episodes; nan without episodes
     plays: np.ndarray  # [bins, arms] episodes of the actors
-    arm_returns: np.ndarray  # [bins, arms] their mean return; nan if there were none
-    best_arms: np.ndarray  # [bins] the evaluator's best arm at the end of each; nan if unknown
+    arm_returns: np.ndarray  # [bins, arms] mean return of these episodes; nan without episodes
+    best_arms: np.ndarray  # [bins] the evaluator's best arm at the end of each bin; nan if unknown
     folder: Path
 
     @property
     def beta_gamma(self) -> tuple[float, float]:
-        """Of the final policy."""
+        """Beta and gamma of the final policy."""
         return self.arms[self.best_arm]
 
 
@@ -70,11 +79,11 @@ class Criterion:
 
     @property
     def goal(self) -> str:
-        """In words, with its target."""
+        """The criterion in words, with its target."""
         return f"{self.text} {'at least' if self.is_at_least else 'at most'} {self.target:,.4g}"
 
     def judge(self, results: Results) -> "Verdict":
-        """Whether it came out."""
+        """Compare the measured number with the target."""
         value = self.measure(results)
         is_met = value >= self.target if self.is_at_least else value <= self.target
         return Verdict(goal=self.goal, value=value, is_met=is_met)
@@ -82,7 +91,7 @@ class Criterion:
 
 @dataclass(frozen=True, kw_only=True)
 class Verdict:
-    """A criterion, judged."""
+    """The result of a criterion."""
 
     goal: str
     value: float
@@ -90,7 +99,7 @@ class Verdict:
 
     @property
     def word(self) -> str:
-        """pass, or not."""
+        """The verdict as a word."""
         return "pass" if self.is_met else "FALLS SHORT"
 
 
@@ -101,22 +110,26 @@ class Experiment:
     name: str
     claim: str
     env: str
-    settings: tuple[str, ...]  # options of `agent57 train` for all contestants
-    contestants: dict[str, Contestant]  # by label; the first is the one the claim is about
+    contestants: dict[str, Contestant]  # by label; the claim is about the first
     budgets: dict[str, Budget]
     criteria: tuple[Criterion, ...]
     draw: Callable[["Experiment", Budget, Results, Path], list[str]]  # the figures' names
-    lines: dict[str, float]  # references in the figure: what random or perfect play returns
-    epsilon: float = 0.01  # of the final policy as it is scored
-    scores_arms: bool = False  # whether every arm is played in the end
+    lines: dict[str, float]  # references in the figure, such as the return of random play
+    scale: str = "laptop"
+    change: Change = unchanged  # of the default settings, for all contestants
+    epsilon: float = 0.01  # probability of a random action while the final policy is scored
+    scores_arms: bool = False  # whether every arm is scored after training
 
     @property
     def subject(self) -> str:
         """The label of the contestant the claim is about."""
         return next(iter(self.contestants))
 
-    def options(self, label: str, seed: int) -> tuple[str, ...]:
-        """Of `agent57 train`, but for --frames and --out."""
-        contestant = self.contestants[label]
-        named = ("--agent", contestant.agent, "--env", self.env, "--seed", str(seed))
-        return (*named, *self.settings, *contestant.options)
+    def default(self, label: str) -> Config:
+        """Return the default settings of a contestant's preset on the task."""
+        return default_config(self.env, self.contestants[label].agent, self.scale)
+
+    def config(self, label: str, seed: int, frames: int) -> Config:
+        """Return the settings of one run."""
+        config = self.contestants[label].change(self.change(self.default(label)))
+        return replace(config, run=replace(config.run, seed=seed, frames=frames))

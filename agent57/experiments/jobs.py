@@ -1,7 +1,8 @@
 """A queue of training runs over the cores of this machine. It survives any interruption.
 
-Each job is a process of `agent57 train` in a folder of its own. A job that had begun is resumed, a
-job that had finished is left alone, so the same queue can be started again at any time.
+Each job is a process of `agent57 train --config` in a folder of its own. The queue resumes a job
+that had begun and leaves a finished job alone, so it can be started again at any time. The queue
+prints nothing: it calls `watch` with its progress.
 """
 
 import json
@@ -12,24 +13,21 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from types import FrameType
+from typing import Protocol
 
-from rich.console import Console
-from rich.live import Live
-from rich.table import Table
-
+from agent57.config import Config, ConfigError, require, to_dict
+from agent57.presets import difference
 from agent57.runtime.run import STOPPED, RunFailed
 from agent57.storage.checkpoint import newest_counters
-from agent57.storage.folder import CHECKPOINTS, CONFIG_FILE
-from agent57.terminal.live import duration
+from agent57.storage.folder import CHECKPOINTS, CONFIG_FILE, read_config, write_atomic
 
 FINISHED_FILE = "finished"
-LOG_FILE = "log.txt"
 POLL_SECONDS = 0.5
-LINE_SECONDS = 60.0  # between lines where there is no terminal
-MAX_ROWS = 20  # of the live table; longer queues show what runs
+# Fields that may change between two parts of a run; `run.kind` has no effect on training.
+FREE_FIELDS = ("run.frames", "run.threads", "run.device", "run.kind")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -38,17 +36,34 @@ class Job:
 
     name: str
     folder: Path
-    options: tuple[str, ...]  # of `agent57 train`, but for --out and --frames
-    frames: int
+    config: Config
+
+    @property
+    def frames(self) -> int:
+        """Frames to train for."""
+        return self.config.run.frames
+
+    @property
+    def log(self) -> Path:
+        """The file that receives what the processes of this job print."""
+        return self._beside("log.txt")
+
+    @property
+    def settings(self) -> Path:
+        """The file from which a new run takes its configuration."""
+        return self._beside(CONFIG_FILE)
+
+    def _beside(self, name: str) -> Path:
+        return self.folder.parent / f"{self.folder.name}.{name}"
 
     @property
     def is_finished(self) -> bool:
-        """Whether a process has brought it to its end: to these frames, or to more."""
+        """Whether the run has reached these frames."""
         marker = self.folder / FINISHED_FILE
         return marker.exists() and int(marker.read_text() or self.frames) >= self.frames
 
     def frames_done(self) -> int:
-        """How far it is by its latest line of metrics."""
+        """Frames at the latest line of metrics."""
         try:
             with (self.folder / "metrics.jsonl").open("rb") as file:
                 file.seek(0, os.SEEK_END)
@@ -58,22 +73,87 @@ class Job:
         except (OSError, ValueError, KeyError):
             return 0
 
+    def check_begun(self) -> None:
+        """Refuse to go on with a run that was begun with other settings; more frames are fine."""
+        if not self.folder.exists():
+            return
+        try:
+            begun = read_config(self.folder)
+        except ConfigError as error:
+            raise ConfigError(f"{error}: remove {self.folder}, or give another folder") from None
+        changed = [
+            f"{name} {theirs}, now {ours}"
+            for name, (ours, theirs) in difference(self.config, begun).items()
+            if name not in FREE_FIELDS
+        ]
+        require(
+            not changed,
+            f"{self.folder} was begun with other settings ({'; '.join(changed)}): "
+            f"remove it, or give another folder",
+        )
+
     def command(self) -> list[str]:
-        """What to run: a new run, or the one that was interrupted."""
+        """Return the command that begins the run, or resumes it after an interruption."""
         program = [sys.executable, "-m", "agent57"]
         if any((self.folder / CHECKPOINTS).glob("[0-9]*.json")):
             return [*program, "resume", *self._raised_frames(), str(self.folder)]
         if (self.folder / CONFIG_FILE).exists():  # interrupted before its first checkpoint
             shutil.rmtree(self.folder)
-        frames = ("--frames", str(self.frames))
-        return [*program, "train", *self.options, *frames, "--out", str(self.folder)]
+        return [*program, "train", "--config", str(self.settings), "--out", str(self.folder)]
 
     def _raised_frames(self) -> tuple[str, ...]:
         try:
             begun_for = json.loads((self.folder / CONFIG_FILE).read_text())["run"]["frames"]
         except (OSError, ValueError, KeyError):
-            return ()  # resuming says what is wrong with it
+            return ()  # `agent57 resume` says what is wrong
         return ("--frames", str(self.frames)) if begun_for < self.frames else ()
+
+
+@dataclass(frozen=True, kw_only=True)
+class Progress:
+    """How far a queue is."""
+
+    rows: list[tuple[str, str, int, int]]  # a job's name, state, frames done and frames in all
+    num_finished: int
+    share: float  # of all frames
+    seconds_left: float | None  # None before the first frames
+
+
+class View(Protocol):
+    """Shows a user how far runs and their scoring are."""
+
+    def show(self, progress: Progress) -> None:
+        """Show the progress of a queue."""
+        ...
+
+    def tell(self, text: str) -> None:
+        """Show what goes on after training."""
+        ...
+
+
+class Silence:
+    """Shows nothing."""
+
+    def show(self, progress: Progress) -> None:
+        """Show nothing."""
+
+    def tell(self, text: str) -> None:
+        """Show nothing."""
+
+
+SILENT = Silence()
+
+
+def share_cores(num_parallel: int, num_runs: int) -> tuple[int, int]:
+    """Return how many runs go at a time, and the threads of each; 0 asks for one run per core."""
+    cores = os.cpu_count() or 1
+    num_parallel = num_parallel or cores
+    return num_parallel, max(1, cores // max(1, min(num_parallel, num_runs)))
+
+
+def with_threads(config: Config, num_threads: int) -> Config:
+    """Return the configuration with a number of threads for torch."""
+    return replace(config, run=replace(config.run, threads=num_threads))
 
 
 def _interrupt(number: int, frame: FrameType | None) -> None:
@@ -83,20 +163,19 @@ def _interrupt(number: int, frame: FrameType | None) -> None:
 
 @dataclass
 class JobQueue:
-    """Runs jobs, `num_parallel` at a time, and shows how far each is.
+    """Runs jobs, `num_parallel` at a time.
 
-    The first failure ends it, unless it is to `keep_going`: then `failures` says what went wrong.
+    The first failure ends the queue, unless it is to `keep_going`: then `failures` lists them.
     """
 
     jobs: list[Job]
     num_parallel: int
-    console: Console
+    watch: Callable[[Progress], None] = lambda progress: None
     on_finished: Callable[[Job], None] = lambda job: None
     keep_going: bool = False
     failures: list[str] = field(default_factory=list)
     _running: dict[str, subprocess.Popen[bytes]] = field(default_factory=dict)
     _started: float = field(default_factory=time.monotonic)
-    _last_line: float = field(default_factory=time.monotonic)
 
     def run(self) -> None:
         """Bring all jobs to their end; `RunFailed` names the first that failed."""
@@ -104,17 +183,12 @@ class JobQueue:
         previous = signal.signal(signal.SIGTERM, _interrupt)
         frames_before = sum(job.frames_done() for job in self.jobs)
         try:
-            with Live(console=self.console, refresh_per_second=2, transient=True) as live:
-                while waiting or self._running:
-                    while waiting and len(self._running) < self.num_parallel:
-                        self._start(waiting.pop(0))
-                    time.sleep(POLL_SECONDS)
-                    self._collect()
-                    if self.console.is_terminal:
-                        live.update(self._table(frames_before))
-                    elif time.monotonic() - self._last_line > LINE_SECONDS:
-                        self._last_line = time.monotonic()
-                        self.console.print(self._progress(frames_before), highlight=False)
+            while waiting or self._running:
+                while waiting and len(self._running) < self.num_parallel:
+                    self._start(waiting.pop(0))
+                time.sleep(POLL_SECONDS)
+                self._collect()
+                self.watch(self._progress(frames_before))
         finally:
             self._stop()
             signal.signal(signal.SIGTERM, previous)
@@ -122,56 +196,52 @@ class JobQueue:
     def _start(self, job: Job) -> None:
         command = job.command()
         job.folder.parent.mkdir(parents=True, exist_ok=True)
-        log = job.folder.parent / f"{job.folder.name}.{LOG_FILE}"
-        with log.open("ab") as output:
+        write_atomic(job.settings, json.dumps(to_dict(job.config), indent=2).encode())
+        with job.log.open("ab") as output:
             self._running[job.name] = subprocess.Popen(
                 command, stdin=subprocess.DEVNULL, stdout=output, stderr=output
             )
 
     def _collect(self) -> None:
-        """Take note of the processes that have ended."""
+        """Note which processes have ended, and how."""
         for job in self.jobs:
             process = self._running.get(job.name)
             if process is None or process.poll() is None:
                 continue
             del self._running[job.name]
-            log = job.folder.parent / f"{job.folder.name}.{LOG_FILE}"
             frames = newest_counters(job.folder / CHECKPOINTS).get("frames", 0)
             if process.returncode == 0 and frames >= job.frames:
                 (job.folder / FINISHED_FILE).write_text(str(job.frames))
                 self.on_finished(job)
                 continue
-            lines = log.read_text(errors="replace").strip().splitlines()
+            lines = job.log.read_text(errors="replace").strip().splitlines()
             reason = lines[-1] if lines else f"exit code {process.returncode}"
             if process.returncode in (0, STOPPED):
-                reason = "it was told to stop; start the same command again to go on"
-            self.failures.append(f"{job.name} failed: {reason} (all of it in {log})")
+                reason = "it was told to stop; start the same command again to continue"
+            self.failures.append(f"{job.name} failed: {reason} (the whole log: {job.log})")
             if not self.keep_going:
                 raise RunFailed(self.failures[0])
 
     def _stop(self) -> None:
-        """Ask what still runs to save itself, and wait for it."""
+        """Ask the running jobs to save themselves, and wait for them."""
         for process in self._running.values():
             process.terminate()
         for process in self._running.values():
             process.wait()
         self._running.clear()
 
-    def _progress(self, frames_before: int) -> str:
-        done = sum(job.frames_done() for job in self.jobs)
-        total = sum(job.frames for job in self.jobs)
-        rate = (done - frames_before) / (time.monotonic() - self._started)
-        left = duration(max(0, total - done) / rate) if rate > 0 else "unknown"
-        num_finished = sum(job.is_finished for job in self.jobs)
-        runs = f"{num_finished} of {len(self.jobs)} runs finished"
-        return f"{min(1, done / total):.0%}, {runs}, time left {left}"
-
-    def _table(self, frames_before: int) -> Table:
-        table = Table("run", "state", "frames", title=self._progress(frames_before))
+    def _progress(self, frames_before: int) -> Progress:
+        rows = []
         for job in self.jobs:
             state = "finished" if job.is_finished else "waiting"
             if job.name in self._running:
                 state = "running"
-            if state == "running" or len(self.jobs) <= MAX_ROWS:
-                table.add_row(job.name, state, f"{job.frames_done():,} / {job.frames:,}")
-        return table
+            rows.append((job.name, state, job.frames_done(), job.frames))
+        done, total = sum(row[2] for row in rows), sum(row[3] for row in rows)
+        rate = (done - frames_before) / (time.monotonic() - self._started)
+        return Progress(
+            rows=rows,
+            num_finished=sum(state == "finished" for _, state, _, _ in rows),
+            share=min(1.0, done / total),
+            seconds_left=max(0, total - done) / rate if rate > 0 else None,
+        )

@@ -16,10 +16,12 @@ priorities are scaled per arm as in MEME, or the exploratory arm would have the 
 a large beta.
 """
 
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 
+from agent57.config import Config, SequenceConfig
 from agent57.experiments.criteria import arm_score, minus
 from agent57.experiments.experiment import (
     Budget,
@@ -29,37 +31,45 @@ from agent57.experiments.experiment import (
     Outcome,
     Results,
 )
+from agent57.presets import Change
 
 AGENTS = {"ngu-sep-nets": "NGU, separate networks", "ngu": "NGU (joint network)"}
 POLICIES = {"exploitative": 0, "exploratory": -1}  # and their arms
 BETAS = (0.01, 0.1, 1.0)
 
-SETTINGS = (
-    "--scale", "tiny",
-    "--family.arms", "2",
-    "--family.gammas", "0.95", "0.95",
-    "--network.grid-channels", "8", "16", "32",
-    "--network.feature_size", "128",
-    "--network.state_size", "128",
-    "--network.head_size", "128",
-    "--network.embedding_size", "32",
-    "--sequence.trace_length", "10",
-    "--sequence.replay_period", "10",
-    "--replay.capacity", "200000",
-    "--replay.min-windows", "500",
-    "--replay.samples-per-insert", "6",
-    "--learner.batch_size", "64",  # of which five are the exploitative arm's at beta 1
-    "--learner.learning-rate", "5e-4",
-    "--learner.adam-epsilon", "1e-6",
-    "--learner.target-period", "25",
-    "--learner.td-scale", "priority",
-    "--curiosity.kernel-epsilon", "0.01",
-    "--curiosity.memory_size", "5000",
-    "--actor.lanes", "64",
-    "--actor.epsilon-alpha", "4",
-    "--run.log-frames", "20000",
-    "--run.checkpoint-seconds", "120",
-)  # fmt: skip
+
+def two_policies(config: Config) -> Config:
+    """Reduce the family to the two policies of the figure, and learn fast on a small grid."""
+    return replace(
+        config,
+        family=replace(config.family, arms=2, gammas=(0.95, 0.95)),
+        network=replace(
+            config.network,
+            grid_channels=(8, 16, 32),
+            feature_size=128,
+            state_size=128,
+            head_size=128,
+            embedding_size=32,
+        ),
+        sequence=SequenceConfig(trace_length=10, replay_period=10),
+        replay=replace(config.replay, capacity=200_000, min_windows=500, samples_per_insert=6.0),
+        learner=replace(
+            config.learner,
+            batch_size=64,  # of which five are the exploitative arm's at beta 1
+            learning_rate=5e-4,
+            adam_epsilon=1e-6,
+            target_period=25,
+            td_scale="priority",
+        ),
+        curiosity=replace(config.curiosity, kernel_epsilon=0.01, memory_size=5000),
+        actor=replace(config.actor, lanes=64, epsilon_alpha=4.0),
+        run=replace(config.run, log_frames=20_000, checkpoint_seconds=120.0),
+    )
+
+
+def with_max_beta(beta: float) -> Change:
+    """Set the weight of the intrinsic reward for the exploratory policy."""
+    return lambda config: replace(config, family=replace(config.family, max_beta=beta))
 
 
 def label(agent: str, beta: float) -> str:
@@ -74,9 +84,10 @@ def experiment() -> Experiment:
         name="random-coin",
         claim="separate networks keep the exploitative policy intact (section 4.2)",
         env="random_coin",
-        settings=SETTINGS,
+        scale="tiny",
+        change=two_policies,
         contestants={
-            label(agent, beta): Contestant(agent=agent, options=("--family.max-beta", f"{beta:g}"))
+            label(agent, beta): Contestant(agent=agent, change=with_max_beta(beta))
             for beta in reversed(BETAS)
             for agent in AGENTS
         },

@@ -4,15 +4,12 @@ Observations are prepared once (`prepare`) and shared by all networks that look 
 """
 
 import math
-from typing import Literal
 
 import torch
 from jaxtyping import Float, Shaped
 from torch import Tensor, nn
 
-from agent57.config import NetworkConfig
-
-Kind = Literal["pixels", "grid", "vector"]
+from agent57.config import Kind, NetworkConfig
 
 
 def num_planes(kind: Kind, observation_shape: tuple[int, ...], max_value: int) -> int:

@@ -4,7 +4,7 @@ import base64
 from collections.abc import Sequence
 from typing import Any
 
-from agent57.config import ConfigError
+from agent57.config import Config, ConfigError
 from agent57.presets import difference, flatten, make_config
 from agent57.reports.charts import (
     Chart,
@@ -227,7 +227,7 @@ def settings(groups: Sequence[Group]) -> Section:
         run = group.runs[0]
         preset = f"{run.config.run.agent} at {run.config.run.scale} scale"
         try:
-            standard = make_config(run.config.run.agent, run.config.run.scale)
+            standard = _standard(run.config)
         except ConfigError:  # of another version of this program
             continue
         changed = difference(run.config, standard)
@@ -238,6 +238,11 @@ def settings(groups: Sequence[Group]) -> Section:
         title = f"All settings of {run_label(run)}"
         tables.append({"title": title, "head": ["", ""], "rows": everything, "is_folded": True})
     return {"title": "Settings", "tables": tables}
+
+
+def _standard(config: Config) -> Config:
+    """The defaults that a configuration started from."""
+    return make_config(config.run.agent, config.run.scale, config.run.kind)
 
 
 def _text(value: object) -> str:

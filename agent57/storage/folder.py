@@ -65,9 +65,14 @@ def write_json(file: Path, values: dict[str, Any]) -> None:
 
 
 def read_config(path: Path) -> Config:
-    """The configuration of a run."""
+    """Return the configuration of a run."""
     file = path / CONFIG_FILE
     require(file.is_file(), f"{path} holds no run: {CONFIG_FILE} is missing")
+    return read_config_file(file)
+
+
+def read_config_file(file: Path) -> Config:
+    """Return the configuration that a file holds; `ConfigError` names the file."""
     try:
         return from_dict(json.loads(file.read_bytes()))
     except ConfigError as error:

@@ -8,7 +8,9 @@ from agent57.commands.reproduce import Reproduce, main
 from agent57.config import ConfigError
 from agent57.experiments import runner
 from agent57.experiments.catalogue import EXPERIMENTS
-from agent57.experiments.experiment import Experiment
+from agent57.experiments.experiment import Experiment, Verdict
+from agent57.runtime.run import RunFailed
+from tests.experiments.made_up import outcome
 
 
 def test_list_names_every_experiment_its_task_and_what_must_come_out() -> None:
@@ -47,11 +49,22 @@ def test_seeds_are_those_of_the_budget_unless_given(
 ) -> None:
     asked = []
 
-    def reproduce(experiment: Experiment, budget_name: str, *_: object) -> bool:
+    def reproduce(experiment: Experiment, budget_name: str, *_: object) -> runner.Reproduction:
         asked.append(experiment.budgets[budget_name])
-        return True
+        return runner.Reproduction(results={}, verdicts=[])
 
     monkeypatch.setattr(runner, "reproduce", reproduce)
     main(["random-coin", "--budget", "full", *options], Console(file=io.StringIO()))
     assert asked[0].num_seeds == number
     assert asked[0].frames == EXPERIMENTS["random-coin"].budgets["full"].frames
+
+
+def test_the_screen_shows_scores_and_verdicts(monkeypatch: pytest.MonkeyPatch) -> None:
+    verdicts = [Verdict(goal="return at least 1", value=0.5, is_met=False)]
+    found = runner.Reproduction(results={"ours": [outcome(score=0.5)]}, verdicts=verdicts)
+    monkeypatch.setattr(runner, "reproduce", lambda *_: found)
+    text = io.StringIO()
+    with pytest.raises(RunFailed, match="random-coin fell short of the paper's claim"):
+        main(["random-coin"], Console(file=text, width=150))
+    assert "FALLS SHORT: return at least 1: 0.5" in text.getvalue()
+    assert "0 (beta 0, gamma 0.99)" in text.getvalue()

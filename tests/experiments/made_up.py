@@ -6,24 +6,30 @@ from typing import Any
 
 import numpy as np
 
+from agent57.config import Config, SequenceConfig
 from agent57.experiments.criteria import final_score
 from agent57.experiments.drawing import draw_curves_and_arms
 from agent57.experiments.experiment import Budget, Contestant, Criterion, Experiment, Outcome
 
 TWO_ARMS = ((0.0, 0.99), (0.3, 0.9))
-TINY = (
-    *("--scale", "tiny", "--run.log-frames", "200", "--actor.lanes", "4"),
-    *("--replay.min-windows", "4", "--learner.batch_size", "4", "--sequence.trace_length", "8"),
-    *(
-        "--sequence.replay_period",
-        "4",
-        "--network.state_size",
-        "16",
-        "--network.feature_size",
-        "16",
-    ),
-    *("--network.head_size", "16", "--family.arms", "2"),
-)
+
+
+def tiny(config: Config) -> Config:
+    """Networks, lanes and windows that train in a second."""
+    return replace(
+        config,
+        family=replace(config.family, arms=2),
+        network=replace(config.network, state_size=16, feature_size=16, head_size=16),
+        sequence=SequenceConfig(trace_length=8, replay_period=4),
+        replay=replace(config.replay, min_windows=4),
+        learner=replace(config.learner, batch_size=4),
+        actor=replace(config.actor, lanes=4),
+        run=replace(config.run, log_frames=200),
+    )
+
+
+def five_windows(config: Config) -> Config:
+    return replace(config, learner=replace(config.learner, batch_size=5))
 
 
 def outcome(label: str = "ours", **changes: Any) -> Outcome:
@@ -57,10 +63,11 @@ def experiment(**changes: Any) -> Experiment:
         name="made-up",
         claim="ours is better",
         env="toy/bandit",
-        settings=TINY,
+        scale="tiny",
+        change=tiny,
         contestants={
             "ours": Contestant(agent="agent57"),
-            "theirs, joint": Contestant(agent="ngu", options=("--learner.batch_size", "5")),
+            "theirs, joint": Contestant(agent="ngu", change=five_windows),
         },
         budgets={"minutes": Budget(frames=300, num_seeds=1, num_episodes=4)},
         criteria=(

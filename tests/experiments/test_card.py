@@ -27,7 +27,10 @@ def test_a_card_says_what_was_run_on_what_and_what_came_out(tmp_path: Path) -> N
         "![curve](curve.png)",
         "| theirs, joint | 0 | 0.25 | 0.8 | 0 (beta 0, gamma 0.99) | 400 | 1 min 00 s |",
         "| ours | 1 | 0.3 | 0.9 | 0.3 |",
-        "--learner.batch_size 5 --frames 300`",
+        "learner.batch_size 5 (default 16)",
+        "--frames 300",
+        "--learner.batch_size 5",
+        "`agent57 presets agent57 --scale tiny --env toy/bandit`",
     ):
         assert part in text, part
 

@@ -5,28 +5,24 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from agent57.commands.train import configured
 from agent57.config import Config
+from agent57.defaults import default_config
 from agent57.envs.toy import TOYS, Discounting
 from agent57.experiments.catalogue import EXPERIMENTS
 from agent57.experiments.claims import (
     DISCOUNT,
     EXPLORATION_BANDIT,
     IMPATIENT,
-    KEY_CORRIDOR,
-    MEMORY,
     PATIENT_GAMMA,
-    PONG,
-    SETTINGS,
 )
 from agent57.experiments.experiment import Verdict
 from agent57.ops.family import gammas
-from agent57.presets import PRESETS
+from agent57.presets import PRESETS, difference
 from tests.experiments.made_up import outcome
 
 
 def config_of(name: str, label: str, seed: int = 0) -> Config:
-    return configured(list(EXPERIMENTS[name].options(label, seed)))[0]
+    return EXPERIMENTS[name].config(label, seed, frames=1000)
 
 
 @pytest.mark.parametrize("name", EXPERIMENTS)
@@ -46,10 +42,13 @@ def test_every_experiment_has_both_budgets_and_a_contrast_or_a_reference(name: s
     assert len(experiment.contestants) > 1 or "random" in experiment.lines
 
 
-def test_tasks_of_one_kind_of_observation_share_their_settings() -> None:
-    assert KEY_CORRIDOR.settings is MEMORY.settings is SETTINGS["grid"]
-    assert DISCOUNT.settings is EXPLORATION_BANDIT.settings is SETTINGS["vector"]
-    assert PONG.settings is SETTINGS["pixels"]
+@pytest.mark.parametrize(
+    "name", ["pong", "key-corridor", "discount", "memory", "exploration-bandit"]
+)
+def test_the_subject_of_a_claim_has_the_default_settings_of_its_task(name: str) -> None:
+    experiment = EXPERIMENTS[name]
+    changed = difference(config_of(name, experiment.subject), default_config(experiment.env))
+    assert set(changed) <= {"run.frames"}
 
 
 def judged(name: str, **scores: float) -> list[Verdict]:

@@ -1,9 +1,11 @@
 import math
+from dataclasses import replace
 
 import pytest
 
+from agent57.defaults import default_config
 from agent57.experiments.criteria import final_score
-from agent57.experiments.experiment import Criterion
+from agent57.experiments.experiment import Criterion, unchanged
 from tests.experiments.made_up import experiment, outcome
 
 
@@ -29,8 +31,16 @@ def test_a_number_that_could_not_be_measured_falls_short() -> None:
         assert not criterion.judge({}).is_met
 
 
-def test_a_contestants_options_come_after_the_settings_so_that_they_win() -> None:
-    options = experiment().options("theirs, joint", 3)
-    assert options[:6] == ("--agent", "ngu", "--env", "toy/bandit", "--seed", "3")
-    assert options[-2:] == ("--learner.batch_size", "5")
-    assert options.index("--learner.batch_size") < len(options) - 2
+def test_a_contestants_change_comes_last_so_that_it_wins() -> None:
+    config = experiment().config("theirs, joint", 3, frames=700)
+    assert (config.run.agent, config.run.seed, config.run.frames) == ("ngu", 3, 700)
+    assert config.env.name == "toy/bandit"
+    assert config.learner.batch_size == 5
+    assert experiment().config("ours", 3, frames=700).learner.batch_size == 4
+
+
+def test_an_experiment_starts_from_the_defaults_of_its_task() -> None:
+    plain = experiment(scale="laptop", change=unchanged)
+    config = default_config("toy/bandit", "agent57", "laptop")
+    run = replace(config.run, seed=0, frames=300)
+    assert plain.config("ours", 0, frames=300) == replace(config, run=run)

@@ -4,18 +4,20 @@ import io
 import re
 import signal
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from rich.console import Console
 
-from agent57.experiments.jobs import Job, JobQueue
+from agent57.commands.queue_view import QueueView
+from agent57.config import ConfigError, EnvConfig
+from agent57.defaults import default_config
+from agent57.experiments.jobs import Job, JobQueue, share_cores, with_threads
 from agent57.runtime.run import RunFailed
+from agent57.storage.folder import RunFolder, read_config
 from agent57.storage.manifest import write_manifest
 from tests.runtime.runs import interrupted_when
-
-TINY = ("--env", "toy/bandit", "--scale", "tiny", "--run.threads", "1", "--run.log-frames", "200")
-
 
 # Stands in for a run: half way it waits, until it is told to stop.
 WAITING = """
@@ -31,16 +33,18 @@ signal.pause()
 """
 
 
-def job(folder: Path, name: str, *options: str) -> Job:
-    return Job(name=name, folder=folder / name, options=(*TINY, *options), frames=200)
+def job(folder: Path, name: str, seed: int = 0, frames: int = 200) -> Job:
+    config = default_config("toy/bandit", "agent57", "tiny")
+    run = replace(config.run, frames=frames, seed=seed, threads=1, log_frames=200)
+    return Job(name=name, folder=folder / name, config=replace(config, run=run))
 
 
 def queue(jobs: list[Job]) -> JobQueue:
-    return JobQueue(jobs, num_parallel=2, console=Console(file=io.StringIO()))
+    return JobQueue(jobs, num_parallel=2)
 
 
 def test_all_jobs_end_and_are_not_run_again(tmp_path: Path) -> None:
-    jobs = [job(tmp_path, "a"), job(tmp_path, "b", "--seed", "1")]
+    jobs = [job(tmp_path, "a"), job(tmp_path, "b", seed=1)]
     queue(jobs).run()
     assert all(j.is_finished for j in jobs)
     assert [j.frames_done() for j in jobs] == [200, 200]
@@ -50,8 +54,46 @@ def test_all_jobs_end_and_are_not_run_again(tmp_path: Path) -> None:
 
 
 def test_a_failure_names_the_job_and_the_reason(tmp_path: Path) -> None:
-    with pytest.raises(RunFailed, match=r"broken failed: agent57: .*actor.lanes"):
-        queue([job(tmp_path, "broken", "--actor.lanes", "0")]).run()
+    broken = job(tmp_path, "broken")
+    broken = replace(broken, config=replace(broken.config, env=EnvConfig(name="toy/none")))
+    with pytest.raises(RunFailed, match=r"broken failed: agent57: env.name 'toy/none'"):
+        queue([broken]).run()
+
+
+def test_a_run_has_the_settings_of_its_job(tmp_path: Path) -> None:
+    one = job(tmp_path, "one", seed=3)
+    queue([one]).run()
+    assert read_config(one.folder) == one.config
+
+
+def test_a_run_begun_with_other_settings_is_refused_by_name(tmp_path: Path) -> None:
+    one = job(tmp_path, "one")
+    one.check_begun()  # nothing is there yet
+    RunFolder.create(one.folder, one.config).close()
+    replace(one, config=with_threads(job(tmp_path, "one", frames=900).config, 4)).check_begun()
+    with pytest.raises(ConfigError, match=r"one was begun with other settings \(run.seed 0, now 5"):
+        job(tmp_path, "one", seed=5).check_begun()
+
+
+def test_raised_frames_make_a_finished_run_go_on(tmp_path: Path) -> None:
+    short, longer = job(tmp_path, "a", frames=100), job(tmp_path, "a", frames=200)
+    (short.folder / "checkpoints").mkdir(parents=True)
+    (short.folder / "checkpoints" / "1.json").touch()
+    (short.folder / "config.json").write_text('{"run": {"frames": 100}}')
+    (short.folder / "finished").write_text("100")
+    assert short.is_finished
+    assert not longer.is_finished
+    assert longer.command()[-3:] == ["--frames", "200", str(longer.folder)]
+
+
+@pytest.mark.parametrize(
+    ("asked", "runs", "shared"), [(0, 6, (8, 1)), (4, 6, (4, 2)), (4, 2, (4, 4)), (16, 16, (16, 1))]
+)
+def test_cores_are_shared_out(
+    asked: int, runs: int, shared: tuple[int, int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("os.cpu_count", lambda: 8)
+    assert share_cores(asked, runs) == shared
 
 
 def test_a_job_that_began_is_resumed_and_one_without_checkpoint_starts_anew(tmp_path: Path) -> None:
@@ -88,8 +130,9 @@ def test_a_job_is_finished_by_the_frames_of_its_checkpoint_whatever_it_says(
 def test_an_interrupted_queue_showed_how_far_it_was_and_let_its_jobs_save_themselves(
     is_terminal: bool, max_rows: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    for name, value in {"POLL_SECONDS": 0.02, "LINE_SECONDS": 0.0, "MAX_ROWS": max_rows}.items():
-        monkeypatch.setattr(f"agent57.experiments.jobs.{name}", value)
+    monkeypatch.setattr("agent57.experiments.jobs.POLL_SECONDS", 0.02)
+    for name, value in {"LINE_SECONDS": 0.0, "MAX_ROWS": max_rows}.items():
+        monkeypatch.setattr(f"agent57.commands.queue_view.{name}", value)
     monkeypatch.setattr(
         Job, "command", lambda self: [sys.executable, "-c", WAITING, str(self.folder)]
     )
@@ -105,8 +148,12 @@ def test_an_interrupted_queue_showed_how_far_it_was_and_let_its_jobs_save_themse
     def shown() -> str:
         return " ".join(text.getvalue().split())
 
-    with interrupted_when(lambda: half in shown()), pytest.raises(KeyboardInterrupt):
-        JobQueue([done, *begun, later], 2, console).run()
+    with (
+        interrupted_when(lambda: half in shown()),
+        pytest.raises(KeyboardInterrupt),
+        QueueView(console) as view,
+    ):
+        JobQueue([done, *begun, later], 2, view.show).run()
 
     assert signal.getsignal(signal.SIGTERM) == handler
     assert all((each.folder / "saved").exists() for each in begun)

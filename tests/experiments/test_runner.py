@@ -1,18 +1,19 @@
 """The runner from end to end at tiny scale, and its parts."""
 
 import csv
-import io
 import json
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from rich.console import Console
 
 import agent57
-from agent57.config import ConfigError
+from agent57.config import Config, ConfigError
+from agent57.experiments import runner
 from agent57.experiments.experiment import Budget, Contestant
+from agent57.experiments.jobs import Job, with_threads
 from agent57.experiments.runner import (
+    Key,
     check_plan,
     folder_name,
     jobs,
@@ -20,9 +21,21 @@ from agent57.experiments.runner import (
     write_csv,
     write_tables,
 )
+from agent57.presets import Change
 from agent57.storage.checkpoint import newest_counters
-from tests.experiments.made_up import experiment, outcome
+from agent57.storage.folder import RunFolder
+from tests.experiments.made_up import experiment, outcome, tiny
 from tests.runtime.runs import interrupted_when
+
+
+def changed(**learner: float) -> Change:
+    """The made-up experiment's change, and another learner."""
+
+    def change(config: Config) -> Config:
+        config = tiny(config)
+        return replace(config, learner=replace(config.learner, **learner))
+
+    return change
 
 
 def table(file: Path) -> list[dict[str, str]]:
@@ -31,11 +44,12 @@ def table(file: Path) -> list[dict[str, str]]:
 
 
 def test_an_experiment_from_training_to_its_card(tmp_path: Path) -> None:
-    made, text = experiment(), io.StringIO()
+    made = experiment()
     runs, out = tmp_path / "runs", tmp_path / "out"
-    assert not reproduce(made, "minutes", runs, out, 2, Console(file=text, width=150))
-    assert "pass: ours: mean return at least 0" in text.getvalue()
-    assert "FALLS SHORT: theirs: mean return at most -1" in text.getvalue()
+    found = reproduce(made, "minutes", runs, out, 2)
+    assert not found.is_claim_met
+    assert [verdict.is_met for verdict in found.verdicts] == [True, False]
+    assert list(found.results) == list(made.contestants)
 
     rows = table(out / "made_up.csv")
     assert [(row["contestant"], row["agent"], row["seed"]) for row in rows] == [
@@ -58,72 +72,88 @@ def test_an_experiment_from_training_to_its_card(tmp_path: Path) -> None:
 
     # Again: nothing is trained, the outcome is the same.
     files = {file: file.stat().st_mtime_ns for file in runs.rglob("metrics.jsonl")}
-    assert not reproduce(made, "minutes", runs, tmp_path / "again", 2, Console(file=text))
+    reproduce(made, "minutes", runs, tmp_path / "again", 2)
     assert files == {file: file.stat().st_mtime_ns for file in runs.rglob("metrics.jsonl")}
     assert table(tmp_path / "again" / "made_up.csv") == rows
 
     # With more frames, the runs go on where they were.
     before = (runs / "ours-seed0" / "episodes.jsonl").read_text()
     longer = replace(made, budgets={"minutes": replace(made.budgets["minutes"], frames=400)})
-    assert not reproduce(longer, "minutes", runs, out, 2, Console(file=text))
+    reproduce(longer, "minutes", runs, out, 2)
     assert {row["frames"] for row in table(out / "made_up.csv")} == {"400"}
     after = (runs / "ours-seed0" / "episodes.jsonl").read_text()
     assert after.startswith(before)
     assert len(after) > len(before)
 
     # With other settings, these runs do not count.
-    other = replace(made, settings=(*made.settings, "--learner.learning-rate", "0.1"))
+    other = replace(made, change=changed(learning_rate=0.1))
     with pytest.raises(
-        ConfigError, match=r"other settings \(--learner.learning-rate 0.1\): remove"
+        ConfigError, match=r"other settings \(learner.learning_rate 0.001, now 0.1\): remove"
     ):
-        reproduce(other, "minutes", runs, out, 2, Console(file=text))
+        reproduce(other, "minutes", runs, out, 2)
 
 
-def test_seeds_are_trained_in_turn_and_cores_are_shared_out(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("os.cpu_count", lambda: 8)
+def test_seeds_are_trained_in_turn(tmp_path: Path) -> None:
     budget = Budget(frames=300, num_seeds=2, num_episodes=1)
-    planned = jobs(experiment(), budget, tmp_path, 4)
+    planned = jobs(experiment(), budget, tmp_path, 3)
     assert list(planned) == [
         ("ours", 0), ("theirs, joint", 0), ("ours", 1), ("theirs, joint", 1),
     ]  # fmt: skip
-    assert {job.options[:2] for job in planned.values()} == {("--run.threads", "2")}
-    fewer = jobs(experiment(), replace(budget, num_seeds=1), tmp_path, 4)
-    assert {job.options[:2] for job in fewer.values()} == {("--run.threads", "4")}
+    for (label, seed), job in planned.items():
+        assert job.config == with_threads(experiment().config(label, seed, 300), 3)
 
 
 def test_folders_are_plain_names_of_their_own() -> None:
     assert folder_name("r2d2, gamma 0.997", 1) == "r2d2-gamma-0.997-seed1"
 
 
+def begin(planned: dict[Key, Job]) -> None:
+    """Write what a run that has just begun leaves behind."""
+    for job in planned.values():
+        RunFolder.create(job.folder, job.config).close()
+
+
 def test_a_plan_may_grow_but_not_change(tmp_path: Path) -> None:
     made = experiment()
     budget = made.budgets["minutes"]
-    first = check_plan(made, jobs(made, budget, tmp_path, 1), tmp_path)
-    for name in ("ours-seed0", "theirs-joint-seed0"):
-        (tmp_path / name).mkdir()
+    planned = jobs(made, budget, tmp_path, 1)
+    first = check_plan(planned, tmp_path)
+    begin(planned)
     more = replace(budget, num_seeds=2, frames=600)
-    second = check_plan(made, jobs(made, more, tmp_path, 1), tmp_path)
+    second = check_plan(jobs(made, more, tmp_path, 2), tmp_path)
     assert set(first) < set(second)
-    changed = replace(made, contestants={**made.contestants, "ours": Contestant(agent="ngu")})
+    other = replace(made, contestants={**made.contestants, "ours": Contestant(agent="ngu")})
     with pytest.raises(ConfigError, match=r"ours-seed0 was begun with other settings"):
-        check_plan(changed, jobs(changed, budget, tmp_path, 1), tmp_path)
+        check_plan(jobs(other, budget, tmp_path, 1), tmp_path)
 
 
 def test_a_run_that_was_removed_may_be_begun_anew_with_other_settings(tmp_path: Path) -> None:
     made = experiment()
-    check_plan(made, jobs(made, made.budgets["minutes"], tmp_path, 1), tmp_path)
-    other = replace(made, settings=(*made.settings, "--learner.batch_size", "6"))
-    check_plan(other, jobs(other, made.budgets["minutes"], tmp_path, 1), tmp_path)
-    assert "6" in json.loads((tmp_path / "plan.json").read_text())["ours-seed0"]["options"]
+    check_plan(jobs(made, made.budgets["minutes"], tmp_path, 1), tmp_path)
+    other = replace(made, change=changed(batch_size=6))
+    check_plan(jobs(other, made.budgets["minutes"], tmp_path, 1), tmp_path)
+    assert set(json.loads((tmp_path / "plan.json").read_text())["ours-seed0"]) == {"commit"}
+
+
+def test_a_run_keeps_the_commit_it_was_begun_with(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    planned = jobs(experiment(), experiment().budgets["minutes"], tmp_path, 1)
+    for commit in ("first", "second"):
+        monkeypatch.setattr(runner, "git_commit", lambda now=commit: now)
+        assert set(check_plan(planned, tmp_path).values()) == {"first"}
+        if commit == "first":
+            begin(planned)
+    monkeypatch.setattr(runner, "git_commit", lambda: "third")
+    (tmp_path / "plan.json").unlink()
+    assert set(check_plan(planned, tmp_path).values()) == {"unknown"}
 
 
 def test_a_damaged_plan_is_named(tmp_path: Path) -> None:
     (tmp_path / "plan.json").write_text("{")
     made = experiment()
     with pytest.raises(ConfigError, match="plan.json is damaged"):
-        check_plan(made, jobs(made, made.budgets["minutes"], tmp_path, 1), tmp_path)
+        check_plan(jobs(made, made.budgets["minutes"], tmp_path, 1), tmp_path)
 
 
 def test_a_task_whose_package_is_missing_is_one_line_before_anything_is_written(
@@ -131,7 +161,7 @@ def test_a_task_whose_package_is_missing_is_one_line_before_anything_is_written(
 ) -> None:
     made = experiment(env="no_such_package:Task-v0")
     with pytest.raises(ConfigError, match="pip install no_such_package"):
-        reproduce(made, "minutes", tmp_path / "runs", tmp_path, 1, Console(file=io.StringIO()))
+        reproduce(made, "minutes", tmp_path / "runs", tmp_path, 1)
     assert not (tmp_path / "runs").exists()
 
 
@@ -152,11 +182,22 @@ def test_unknown_numbers_are_empty_cells(tmp_path: Path) -> None:
     assert (tmp_path / "x.csv").read_text() == 'a,b\n,0.333333\n"x, y",2\n'
 
 
+def slow_steps(config: Config) -> Config:
+    """Log often, learn little."""
+    config = tiny(config)
+    run, replay = config.run, config.replay
+    return replace(
+        config,
+        run=replace(run, log_frames=40),
+        replay=replace(replay, samples_per_insert=0.5),
+    )
+
+
 def test_what_was_interrupted_goes_on_when_it_is_called_again(tmp_path: Path) -> None:
-    made, console = experiment(), Console(file=io.StringIO())
+    made = experiment()
     alone = replace(
         made,
-        settings=(*made.settings, "--run.log-frames", "40", "--replay.samples-per-insert", "0.5"),
+        change=slow_steps,
         contestants={"ours": made.contestants["ours"]},
         budgets={"minutes": Budget(frames=600, num_seeds=1, num_episodes=1)},
         criteria=made.criteria[:1],
@@ -167,11 +208,11 @@ def test_what_was_interrupted_goes_on_when_it_is_called_again(tmp_path: Path) ->
         return (folder / "metrics.jsonl").exists() and (folder / "metrics.jsonl").stat().st_size > 0
 
     with interrupted_when(has_begun), pytest.raises(KeyboardInterrupt):
-        reproduce(alone, "minutes", tmp_path, out, 1, console)
+        reproduce(alone, "minutes", tmp_path, out, 1)
     assert 0 < newest_counters(folder / "checkpoints")["frames"] < 600
     assert not (out / "README.md").exists()
 
     (folder / "mark").touch()  # a run that is begun anew loses it
-    assert reproduce(alone, "minutes", tmp_path, out, 1, console)
+    assert reproduce(alone, "minutes", tmp_path, out, 1).is_claim_met
     assert (folder / "mark").exists()
     assert [row["frames"] for row in table(out / "made_up.csv")] == ["600"]

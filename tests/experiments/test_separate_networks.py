@@ -6,7 +6,6 @@ from typing import Any
 
 import pytest
 
-from agent57.commands.train import configured
 from agent57.experiments.experiment import Results
 from agent57.experiments.separate_networks import AGENTS, BETAS, experiment, label
 from agent57.presets import difference
@@ -33,8 +32,7 @@ def test_both_agents_play_at_each_beta_and_differ_in_the_networks_alone() -> Non
     assert len(made.contestants) == len(AGENTS) * len(BETAS)
     for beta in BETAS:
         joint, separate = (
-            configured(list(made.options(label(agent, beta), 1)))[0]
-            for agent in ("ngu", "ngu-sep-nets")
+            made.config(label(agent, beta), 1, frames=1000) for agent in ("ngu", "ngu-sep-nets")
         )
         for config in (joint, separate):
             assert (config.env.name, config.family.max_beta) == ("random_coin", beta)

@@ -9,9 +9,11 @@ import sys
 
 import pytest
 
-from agent57.commands.train import configured
+from agent57.commands.options import parse
+from agent57.commands.suite import SuiteOptions, configured
+from agent57.defaults import default_config
 from agent57.experiments.jobs import Job
-from agent57.experiments.suite_runs import Suite
+from agent57.experiments.suite_runs import Entry, Suite
 from tests.trained_run import TINY, call
 
 OPTIONS = [*TINY[2:], "--scale", "tiny", "--seeds", "1"]
@@ -33,26 +35,38 @@ def test_trains_scores_and_is_not_run_again(tmp_path):
     assert "2 runs, 2 finished already" in text
 
 
-def test_every_game_is_played_by_every_agent_with_every_seed(tmp_path):
-    games, agents = ("toy/bandit", "toy/chain"), ("agent57", "r2d2-bandit")
-    suite = Suite(name="both", games=games, agents=agents, num_seeds=2, scale="tiny", frames=400)
-    jobs = suite.jobs(tmp_path, num_threads=1)
+def entry(task, agent, num_seeds):
+    return Entry(config=default_config(task, agent, "tiny"), num_seeds=num_seeds)
+
+
+def test_every_task_is_played_by_every_agent_with_every_seed(tmp_path):
+    tasks, agents = ("toy/bandit", "toy/chain"), ("agent57", "r2d2-bandit")
+    entries = tuple(entry(*pair, 2) for pair in itertools.product(tasks, agents))
+    jobs = Suite(name="both", scale="tiny", entries=entries).jobs(tmp_path, num_threads=1)
     assert {job.folder for job in jobs} == {
-        suite.folder(tmp_path, *run) for run in itertools.product(games, agents, (0, 1))
+        each.folder(tmp_path, seed) for each in entries for seed in (0, 1)
     }
     assert len(jobs) == 8
-    options = {job.options[job.options.index("--agent") + 1] for job in jobs}
-    assert options == set(agents)
+    assert [job.config.run.seed for job in jobs] == [0] * 4 + [1] * 4
+    assert {(job.config.env.name, job.config.run.agent) for job in jobs} == set(
+        itertools.product(tasks, agents)
+    )
 
 
-def test_device_and_runtime_reach_the_runs(tmp_path):
-    suite = Suite(
-        name="one", games=("toy/chain",), agents=("agent57",), num_seeds=1, scale="tiny",
-        frames=400, device="cpu", runtime="cluster",
-    )  # fmt: skip
-    (job,) = suite.jobs(tmp_path, num_threads=1)
-    config, _ = configured([*job.options])
-    assert (config.run.device, config.run.runtime, config.run.threads) == ("cpu", "cluster", 1)
+def test_tasks_may_have_different_numbers_of_seeds(tmp_path):
+    entries = (entry("toy/bandit", "agent57", 3), entry("toy/chain", "agent57", 1))
+    jobs = Suite(name="uneven", scale="tiny", entries=entries).jobs(tmp_path, num_threads=1)
+    assert [job.name.split()[0] for job in jobs] == [
+        "toy/bandit", "toy/chain", "toy/bandit", "toy/bandit",
+    ]  # fmt: skip
+
+
+def test_device_runtime_and_overrides_reach_the_runs():
+    args = ["x", "--scale", "tiny", "--device", "cpu", "--runtime", "cluster", "--frames", "400"]
+    known = parse(SuiteOptions, "suite", args)
+    config = configured(known, "toy/chain", "ngu", ["--learner.batch_size", "5"])
+    assert (config.run.device, config.run.runtime, config.run.frames) == ("cpu", "cluster", 400)
+    assert (config.env.name, config.run.agent, config.learner.batch_size) == ("toy/chain", "ngu", 5)
 
 
 STAND_IN = """
@@ -65,6 +79,7 @@ folder, frames, is_slow = Path(sys.argv[1]), int(sys.argv[2]), sys.argv[3] == "s
 signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
 if not folder.exists():
     write_run(folder)
+    (folder / "config.json").write_text(Path(sys.argv[5]).read_text())
 (folder / "checkpoints").mkdir(exist_ok=True)
 manifest = folder / "checkpoints" / "000000000001.json"
 write_manifest(manifest, {"counters": {"frames": 1}})
@@ -82,7 +97,8 @@ def stand_ins(monkeypatch):
     def command(job):
         speed = "slow" if "seed 1" in job.name and "SLOW" in os.environ else "fast"
         here = os.getcwd()
-        return [sys.executable, "-c", STAND_IN, str(job.folder), str(job.frames), speed, here]
+        words = (job.folder, job.frames, speed, here, job.settings)
+        return [sys.executable, "-c", STAND_IN, *map(str, words)]
 
     monkeypatch.setattr(Job, "command", command)
 
@@ -126,9 +142,10 @@ def test_another_scale_or_other_options_need_another_folder(tmp_path, stand_ins)
     assert call(*args, "--scale", "tiny")[0] == 0
     code, text = call(*args, "--scale", "laptop")
     assert code == 2
-    assert "holds a suite of scale tiny" in text
+    assert "was begun with other settings" in text
     code, text = call(*args, "--scale", "tiny", "--learner.batch_size", "8")
     assert code == 2
+    assert "learner.batch_size 16, now 8" in text
 
 
 @pytest.mark.parametrize(
@@ -156,15 +173,3 @@ def test_bad_options_create_nothing(tmp_path, options, message):
     assert code == 2
     assert message in text
     assert not (tmp_path / "suite").exists()
-
-
-def test_raised_frames_make_a_finished_run_go_on(tmp_path):
-    folder = tmp_path / "run"
-    (folder / "checkpoints").mkdir(parents=True)
-    (folder / "checkpoints" / "1.json").touch()
-    (folder / "config.json").write_text('{"run": {"frames": 100}}')
-    (folder / "finished").write_text("100")
-    assert Job(name="a", folder=folder, options=(), frames=100).is_finished
-    longer = Job(name="a", folder=folder, options=(), frames=200)
-    assert not longer.is_finished
-    assert longer.command()[-3:] == ["--frames", "200", str(folder)]

@@ -23,6 +23,7 @@ TESTED_ELSEWHERE = {
     "commands/export.py": "tests/storage/test_csv_export.py",
     "commands/list_presets.py": "tests/test_cli.py",
     "commands/plan.py": "tests/planning/test_forecast.py",
+    "commands/queue_view.py": "tests/experiments/test_jobs.py",
     "commands/report.py": "tests/reports/test_page.py",
     "commands/resume.py": "tests/runtime/test_resume.py",
     "commands/scores.py": "tests/scores/test_published.py",
