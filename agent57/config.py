@@ -14,7 +14,13 @@ CONFIG_VERSION = 8
 # Fields that a file of this version or an older one may lack. Its run was trained with what is now
 # the default, except that forget gates began at 0 for a while.
 LATER_FIELDS: dict[int, tuple[str, ...]] = {
-    7: ("env.step_seconds", "run.kind"),
+    7: (
+        "env.step_seconds",
+        "run.kind",
+        "curiosity.reward_horizon",
+        "network.normalise",
+        "network.vector_input",
+    ),
     6: (),
     5: ("network.head_slope",),
     4: ("network.view_gain",),
@@ -170,6 +176,7 @@ class CuriosityConfig:
     max_modulation: float = 5.0  # L, table
     warmup_steps: int = 1000  # agent steps of a lane before its alpha may differ from 1; spec 25
     error_horizon: int = 0  # latest steps of a lane that RND errors are compared with; 0: all
+    reward_horizon: int = 0  # latest steps of a lane whose mean r^i is the unit of r^i; 0: raw r^i
 
     def __post_init__(self) -> None:
         require_positive(
@@ -199,6 +206,10 @@ class CuriosityConfig:
             f"curiosity.error_horizon must be 0, or at least 2 and more than "
             f"curiosity.warmup_steps ({self.warmup_steps}), got {self.error_horizon}",
         )
+        require(
+            self.reward_horizon >= 0,
+            f"curiosity.reward_horizon must not be negative, got {self.reward_horizon}",
+        )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -216,6 +227,8 @@ class NetworkConfig:
     inverse_head_size: int = 128  # hidden units of the inverse-dynamics classifier, NGU
     rnd_size: int = 128  # outputs of the random and of the trained RND network, NGU
     reward_input: Literal["raw", "squash"] = "raw"  # how the previous rewards enter the network
+    vector_input: Literal["raw", "standard"] = "raw"  # standard: coordinates by running moments
+    normalise: Literal["none", "layer"] = "none"  # layer norm in the value networks; PQN, BTR
     initial_weights: Literal["pytorch", "scaled"] = "pytorch"  # of the value networks; spec 44
     forget_bias: float = 1.0  # a new LSTM keeps about sigmoid of it from step to step; spec 44
     view_gain: float = 1.0  # initial weights of what is seen in the core, times this; spec 44
@@ -236,6 +249,11 @@ class NetworkConfig:
         require(
             math.isfinite(self.forget_bias),
             f"network.forget_bias must be finite, got {self.forget_bias}",
+        )
+        require(
+            self.normalise == "none" or self.initial_weights == "pytorch",
+            "network.normalise layer brings orthogonal weights: leave network.initial_weights at "
+            "pytorch",
         )
         require(len(self.channels) == 3, f"network.channels must be three, got {self.channels}")
 

@@ -21,6 +21,7 @@ from agent57.compilation import compiled
 from agent57.config import Config, require
 from agent57.data_parallel import LoneLearner
 from agent57.nets.networks import Networks
+from agent57.nets.standard import moments, pooled
 from agent57.ops.family import betas, gammas
 from agent57.ops.policy import epsilon_greedy, mix_values
 from agent57.ops.retrace import retrace_traces
@@ -149,6 +150,9 @@ class Learner:
         for optimiser in self._optimisers.values():
             optimiser.step()
         follow(self._td_squares, self._group.gather(squares).sum(0))
+        if self.networks.standard is not None:
+            seen = moments(batch.observation[:-1].float(), batch.mask)
+            self.networks.standard.follow(pooled(self._group.gather(seen)))
         self.num_updates += 1
         if self.num_updates % self._config.learner.target_period == 0:
             self._target.load_state_dict(self.networks.value.state_dict())

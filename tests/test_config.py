@@ -8,6 +8,7 @@ import pytest
 
 from agent57.config import (
     CONFIG_VERSION,
+    LATER_FIELDS,
     Config,
     ConfigError,
     ControllerConfig,
@@ -59,6 +60,16 @@ WRONG = [
         "at least 2 and more than curiosity.warmup_steps (500), got 500",
     ),
     ("curiosity", {"error_horizon": 1, "warmup_steps": 0}, "curiosity.error_horizon must be 0, or"),
+    (
+        "curiosity",
+        {"reward_horizon": -1},
+        "curiosity.reward_horizon must not be negative, got -1",
+    ),
+    (
+        "network",
+        {"normalise": "layer", "initial_weights": "scaled"},
+        "network.normalise layer brings orthogonal weights",
+    ),
     ("curiosity", {"error_horizon": -5}, "curiosity.error_horizon must be 0, or"),
     ("network", {"forget_bias": float("nan")}, "network.forget_bias must be finite, got nan"),
     ("network", {"head_slope": -0.1}, "network.head_slope must lie in [0, 1], got -0.1"),
@@ -199,27 +210,14 @@ def test_sections_do_not_share_their_defaults() -> None:
 
 def test_a_file_of_an_earlier_version_lacks_what_came_later() -> None:
     values = to_dict(Config())
-    del values["network"]["head_slope"]
-    assert from_dict({**values, "version": 5}) == Config()
-    with pytest.raises(ConfigError, match="is missing"):
-        from_dict(values)
-    del values["network"]["view_gain"]
-    assert from_dict({**values, "version": 4}) == Config()
-    with pytest.raises(ConfigError, match="is missing"):
-        from_dict({**values, "version": 5})
-    del values["env"]["actions"]
-    assert from_dict({**values, "version": 3}) == Config()
-    with pytest.raises(ConfigError, match="is missing"):
-        from_dict({**values, "version": 4})
-    del values["curiosity"]["error_horizon"]
-    del values["network"]["initial_weights"], values["network"]["forget_bias"]
-    assert from_dict({**values, "version": 2}) == Config()
-    with pytest.raises(ConfigError, match="is missing"):
-        from_dict({**values, "version": 3})
-    del values["cluster"], values["run"]["runtime"], values["learner"]["td_scale"]
-    assert from_dict({**values, "version": 1}) == Config()
-    with pytest.raises(ConfigError, match="is missing"):
-        from_dict({**values, "version": 2})
+    for version in sorted(LATER_FIELDS, reverse=True):
+        for name in LATER_FIELDS[version]:
+            *section, field = name.split(".")
+            del (values[section[0]] if section else values)[field]
+        assert from_dict({**values, "version": version}) == Config()
+        if LATER_FIELDS[version]:
+            with pytest.raises(ConfigError, match="is missing"):
+                from_dict({**values, "version": version + 1})
 
 
 def test_a_file_of_an_earlier_version_has_the_names_of_its_time() -> None:

@@ -494,6 +494,7 @@ def test_pixels_and_grids_are_learned_from(kind: str, shape: tuple[int, ...]) ->
         {"learner": {"transform": "identity"}},
         {"network": {"core": "none"}},
         {"network": {"reward_input": "squash"}},
+        {"network": {"normalise": "layer"}},
         {"learner": {"loss": "n_step", "n_step": 3}},
     ],
 )

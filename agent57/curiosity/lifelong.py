@@ -1,7 +1,7 @@
-"""The life-long modulator: how novel a state is in the whole run, relative to what is usual.
+"""The life-long modulator: how novel a state is in the whole run, relative to the usual RND error.
 
-What is usual is a matter of each lane, because a lane is one of the paper's actors: how lanes are
-spread over processes must not change the experiment.
+Statistics are kept per lane, because a lane is one of the paper's actors: how lanes are spread over
+processes must not change the experiment.
 """
 
 from typing import Any
@@ -11,10 +11,10 @@ import torch
 
 
 class RunningMoments:
-    """Mean and deviation of what each of E lanes has seen so far (Welford).
+    """Running mean and deviation of the values of each of E lanes (Welford).
 
-    With a horizon only about the latest `horizon` values count: once there are so many, each new
-    one takes the place of an average old one.
+    With a horizon only about the latest `horizon` values count: after that many, each new value
+    takes the place of an average old one.
     """
 
     def __init__(self, num_lanes: int, horizon: int) -> None:
@@ -43,7 +43,7 @@ class RunningMoments:
         return {name: torch.from_numpy(array.copy()) for name, array in self._arrays().items()}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Go on from `state`; what holds for one lane only is taken for all."""
+        """Go on from `state`; a state of one lane is broadcast to all lanes."""
         for name, array in self._arrays().items():
             array[:] = torch.as_tensor(state[name]).numpy()
 
@@ -58,6 +58,23 @@ class RunningMoments:
         middle = (count * mean).sum() / total.clamp(min=1)
         spread = sum_sq + count * (mean - middle).square()
         return {"count": total[None], "mean": middle[None], "sum_sq": spread.sum()[None]}
+
+
+class RewardScale:
+    """Divides the rewards of each lane by their running mean, so that they are about 1 in any task.
+
+    A beta then means the same in every task, whatever the size of distances in it. r^i is never
+    negative, so its mean is its size, and rewards that hardly vary stay near 1.
+    """
+
+    def __init__(self, num_lanes: int, horizon: int) -> None:
+        self.moments = RunningMoments(num_lanes, horizon)
+
+    def __call__(self, reward: np.ndarray) -> np.ndarray:
+        """Rewards of the lanes [E] in units of their running mean, which includes these."""
+        self.moments.update(reward.astype(np.float64))
+        unit = np.where(self.moments.mean > 0, self.moments.mean, 1.0)
+        return (reward / unit).astype(reward.dtype)
 
 
 class Modulator:

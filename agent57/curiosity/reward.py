@@ -16,7 +16,7 @@ from torch import Tensor
 
 from agent57.config import CuriosityConfig
 from agent57.curiosity.episodic import EpisodicMemory
-from agent57.curiosity.lifelong import Modulator
+from agent57.curiosity.lifelong import Modulator, RewardScale
 from agent57.nets.networks import Embedding, Rnd
 from agent57.nets.side_by_side import in_turn
 from agent57.ops.novelty import least_novelty
@@ -44,6 +44,9 @@ class Curiosity:
         self._memory = EpisodicMemory(num_lanes, embedding.project.out_features, config)
         self.modulator = Modulator(
             num_lanes, config.max_modulation, config.warmup_steps, config.error_horizon
+        )
+        self._scale = (
+            RewardScale(num_lanes, config.reward_horizon) if config.reward_horizon else None
         )
         self._least_novelty = least_novelty(config)
         self._max_modulation = np.float32(config.max_modulation)
@@ -79,7 +82,8 @@ class Curiosity:
             "memory_fill": self._memory.fill,
             "distance_sq": self._memory.mean_distance_sq,
         }
-        return novelty * modulation
+        reward = novelty * modulation
+        return reward if self._scale is None else self._scale(reward)
 
     def _adopt(self, in_use: set[int]) -> int:
         """The held embedding for episodes that start now: the newest, if it can be loaded."""
@@ -104,16 +108,13 @@ class Curiosity:
         return embedding
 
     def lasting_state(self) -> dict[str, Any]:
-        """What outlives an episode: the scales that novelty is measured by."""
-        return {
-            "memory": self._memory.lasting_state(),
-            "moments": self.modulator.moments.state_dict(),
-        }
+        """State that outlives an episode: the scales that novelty is measured by."""
+        return {"memory": self._memory.lasting_state(), **self._scales()}
 
     def load_lasting_state(self, state: dict[str, Any]) -> None:
         """Go on with what `lasting_state` returned, and no episode under way."""
         self._memory.load_lasting_state(state["memory"])
-        self.modulator.moments.load_state_dict(state["moments"])
+        self._load_scales(state)
 
     def state_dict(self) -> dict[str, Any]:
         """Everything needed to go on, running episodes included."""
@@ -123,7 +124,7 @@ class Curiosity:
             "held_version": list(self._held_version),
             "holder": self._holder.tolist(),
             "memory": self._memory.state_dict(),
-            "moments": self.modulator.moments.state_dict(),
+            **self._scales(),
         }
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
@@ -134,4 +135,16 @@ class Curiosity:
         self._held_version = list(state["held_version"])
         self._holder = np.array(state["holder"], dtype=np.int64)
         self._memory.load_state_dict(state["memory"])
+        self._load_scales(state)
+
+    def _scales(self) -> dict[str, Any]:
+        """The running scales of RND errors and of rewards."""
+        return {
+            "moments": self.modulator.moments.state_dict(),
+            "scale": None if self._scale is None else self._scale.moments.state_dict(),
+        }
+
+    def _load_scales(self, state: dict[str, Any]) -> None:
         self.modulator.moments.load_state_dict(state["moments"])
+        if self._scale is not None:
+            self._scale.moments.load_state_dict(state["scale"])

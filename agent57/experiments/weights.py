@@ -48,7 +48,11 @@ def export_weights(run: Path, out: Path) -> int:
 
 
 def _halved(weights: dict[str, torch.Tensor]) -> dict[str, torch.Tensor]:
-    return {n: w.half() if w.is_floating_point() else w for n, w in weights.items()}
+    """Weights in half precision; moments of observations may be too large for it."""
+    return {
+        name: weight.half() if weight.is_floating_point() and "standard." not in name else weight
+        for name, weight in weights.items()
+    }
 
 
 def _scales(curiosity: dict[str, Any] | None) -> dict[str, Any] | None:
@@ -56,4 +60,5 @@ def _scales(curiosity: dict[str, Any] | None) -> dict[str, Any] | None:
     if curiosity is None:
         return None
     memory = {name: curiosity["memory"][name] for name in ("distance_sum", "distance_count")}
-    return {"memory": memory, "moments": curiosity["moments"]}
+    scales = {name: state for name, state in curiosity.items() if name in ("moments", "scale")}
+    return {"memory": memory, **scales}

@@ -11,7 +11,28 @@ import math
 
 from torch import Tensor, nn
 
+OUTPUT_GAIN = 0.01  # of orthogonal outputs
 OUTPUT_VARIANCE = 1e-4  # times 1 / fan-in; not 0, or the greedy action would be the first one
+
+
+def draw_orthogonal(network: nn.Module) -> None:
+    """Draw orthogonal weights, for networks with layer normalisation; biases become 0.
+
+    Rows have the length sqrt(2) before a ReLU, 1 in LSTMs, and little in outputs. LSTMs keep their
+    biases.
+    """
+    for chain in network.modules():
+        if isinstance(chain, nn.Sequential):
+            for part in chain:
+                if isinstance(part, nn.Conv2d | nn.Linear):
+                    is_output = part is chain[-1]
+                    nn.init.orthogonal_(part.weight, OUTPUT_GAIN if is_output else math.sqrt(2))
+                    assert part.bias is not None
+                    nn.init.zeros_(part.bias)
+        elif isinstance(chain, nn.LSTM):
+            for weight in chain.all_weights[0][:2]:  # of the input and of the hidden part
+                for gate in weight.chunk(4):
+                    nn.init.orthogonal_(gate)
 
 
 def draw_scaled(network: nn.Module) -> None:

@@ -9,6 +9,7 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from agent57.config import Config, NetworkConfig
+from agent57.nets.standard import Standard
 from agent57.nets.torso import Trunk, num_planes, prepare
 from agent57.nets.value import ValueNets
 from agent57.seeds import Role, sequence
@@ -29,10 +30,13 @@ class Networks(nn.Module):
     def __init__(self, config: Config, spec: EnvSpec) -> None:
         super().__init__()
         self._spec = spec
-        network, is_curious = config.network, config.family.is_curious
+        network = config.network
+        is_curious = config.family.is_curious
         planes = num_planes(spec.kind, spec.observation_shape, spec.max_value)
         prepared_shape = (planes, *spec.observation_shape[1:])
         make_trunk = partial(Trunk, network, spec.kind, prepared_shape)
+        is_standard = spec.kind == "vector" and network.vector_input == "standard"
+        self.standard = Standard(spec.observation_shape[0]) if is_standard else None
         self.value = ValueNets(config, make_trunk, spec.num_actions)
         self.embedding = Embedding(network, make_trunk(), spec.num_actions) if is_curious else None
         self.rnd = Rnd(network, make_trunk) if is_curious else None
@@ -57,7 +61,8 @@ class Networks(nn.Module):
 
     def prepare(self, observation: Tensor) -> Tensor:
         """Observations as all networks take them."""
-        return prepare(observation, self._spec.kind, self._spec.max_value)
+        prepared = prepare(observation, self._spec.kind, self._spec.max_value)
+        return prepared if self.standard is None else self.standard(prepared)
 
 
 class Embedding(nn.Module):

@@ -37,25 +37,47 @@ def prepare(
     return planes.flatten(-4, -3).float()
 
 
+def layer(linear: nn.Conv2d | nn.Linear, unit: nn.Module, is_normalised: bool) -> list[nn.Module]:
+    """A convolution or dense layer, its normalisation if any, and its unit.
+
+    Normalisation is over all activations of one observation: channels and cells alike.
+    """
+    if not is_normalised:
+        return [linear, unit]
+    if isinstance(linear, nn.Linear):
+        return [linear, nn.LayerNorm(linear.out_features), unit]
+    return [linear, nn.GroupNorm(1, linear.out_channels), unit]
+
+
 class Trunk(nn.Module):
     """The part before the first dense layer, for any of the three kinds of observation."""
 
-    def __init__(self, config: NetworkConfig, kind: Kind, prepared_shape: tuple[int, ...]) -> None:
+    def __init__(
+        self,
+        config: NetworkConfig,
+        kind: Kind,
+        prepared_shape: tuple[int, ...],
+        *,
+        is_normalised: bool = False,
+    ) -> None:
         super().__init__()
         planes = prepared_shape[0]
         layers: list[nn.Module] = []
         if kind == "pixels":
             geometry = ((8, 4), (4, 2), (3, 1))  # DQN: kernel, stride
             for size, (kernel, stride) in zip(config.channels, geometry, strict=True):
-                layers += [nn.Conv2d(planes, size, kernel, stride), nn.ReLU(inplace=True)]
+                convolution = nn.Conv2d(planes, size, kernel, stride)
+                layers += layer(convolution, nn.ReLU(inplace=True), is_normalised)
                 planes = size
         elif kind == "grid":
             for index, size in enumerate(config.grid_channels):
                 stride = 1 if index == 0 else 2  # every cell is seen before any is merged
-                layers += [nn.Conv2d(planes, size, 3, stride, padding=1), nn.ReLU(inplace=True)]
+                convolution = nn.Conv2d(planes, size, 3, stride, padding=1)
+                layers += layer(convolution, nn.ReLU(inplace=True), is_normalised)
                 planes = size
         else:
-            layers = [nn.Linear(planes, config.feature_size), nn.ReLU(inplace=True)]
+            dense = nn.Linear(planes, config.feature_size)
+            layers = layer(dense, nn.ReLU(inplace=True), is_normalised)
         self.layers = nn.Sequential(*layers, nn.Flatten())
         with torch.no_grad():
             self.num_features = math.prod(self.layers(torch.zeros(1, *prepared_shape)).shape[1:])

@@ -14,9 +14,9 @@ from jaxtyping import Float, Int
 from torch import Tensor, nn
 
 from agent57.config import Config, NetworkConfig
-from agent57.nets.initial import draw_scaled
+from agent57.nets.initial import draw_orthogonal, draw_scaled
 from agent57.nets.side_by_side import in_turn
-from agent57.nets.torso import Trunk
+from agent57.nets.torso import Trunk, layer
 from agent57.ops.squash import squash
 
 
@@ -30,9 +30,9 @@ class ValueNet(nn.Module):
         super().__init__()
         self.trunk = trunk
         self.num_features, size = config.feature_size, config.state_size
-        self.dense = nn.Sequential(
-            nn.Linear(trunk.num_features, self.num_features), nn.ReLU(inplace=True)
-        )
+        is_normalised = config.normalise == "layer"
+        dense = nn.Linear(trunk.num_features, self.num_features)
+        self.dense = nn.Sequential(*layer(dense, nn.ReLU(inplace=True), is_normalised))
         width = self.num_features + num_inputs
         self.core = (
             nn.LSTM(width, size)
@@ -44,8 +44,11 @@ class ValueNet(nn.Module):
             nn.init.constant_(bias[size : 2 * size], config.forget_bias)  # a new network remembers
         self.advantage, self.value = (
             nn.Sequential(
-                nn.Linear(size, config.head_size),
-                nn.LeakyReLU(config.head_slope, inplace=True),
+                *layer(
+                    nn.Linear(size, config.head_size),
+                    nn.LeakyReLU(config.head_slope, inplace=True),
+                    is_normalised,
+                ),
                 nn.Linear(config.head_size, num_outputs),
             )
             for num_outputs in (num_actions, 1)
@@ -83,7 +86,7 @@ class ValueNet(nn.Module):
 class ValueNets(nn.Module):
     """The V value networks of an agent: extrinsic and intrinsic, or one joint network."""
 
-    def __init__(self, config: Config, make_trunk: Callable[[], Trunk], num_actions: int) -> None:
+    def __init__(self, config: Config, make_trunk: Callable[..., Trunk], num_actions: int) -> None:
         super().__init__()
         network = config.network
         self.num_actions = num_actions
@@ -94,11 +97,14 @@ class ValueNets(nn.Module):
             config.learner.squash_epsilon if network.reward_input == "squash" else None
         )
         num_inputs = num_actions + self.num_arms + 2
+        is_normalised = network.normalise == "layer"
         self.nets = nn.ModuleList(
-            ValueNet(network, make_trunk(), num_inputs, num_actions)
+            ValueNet(network, make_trunk(is_normalised=is_normalised), num_inputs, num_actions)
             for _ in range(2 if network.values == "separate" else 1)
         )
-        if network.initial_weights == "scaled":
+        if network.normalise == "layer":
+            draw_orthogonal(self)
+        elif network.initial_weights == "scaled":
             draw_scaled(self)
         for net in self.nets:
             cast(ValueNet, net).amplify_view(network.view_gain)

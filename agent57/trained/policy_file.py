@@ -27,7 +27,13 @@ def write_policy(run: TrainedRun, spec: EnvSpec, file: Path, *, half: bool = Fal
 
     half: store weights in half precision, which halves the file and rounds the weights.
     """
-    weights = {n: w.half() if half and w.is_floating_point() else w for n, w in run.weights.items()}
+    # Moments of observations ("standard.") may be too large for half precision.
+    weights = {
+        name: weight.half()
+        if half and weight.is_floating_point() and "standard." not in name
+        else weight
+        for name, weight in run.weights.items()
+    }
     content = {
         "format": FORMAT,
         "version": VERSION,

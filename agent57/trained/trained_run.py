@@ -79,7 +79,8 @@ class TrainedRun:
         if self.curiosity is None:
             return None
         memory = {name: self.curiosity["memory"][name] for name in SCALES}
-        return {"memory": memory, "moments": self.curiosity["moments"]}
+        scales = {name: self.curiosity.get(name) for name in ("moments", "scale")}
+        return {"memory": memory, **scales}
 
     def beta_gamma(self, arm: int) -> tuple[float, float]:
         """How an arm weighs novelty, and how far it looks ahead."""
@@ -115,7 +116,9 @@ class TrainedRun:
         player = Player(config, env, epsilons, ROLES, first_lane, device, networks)
         if player.curiosity is not None and self.curiosity is not None:
             fresh, saved = player.curiosity.state_dict(), self.curiosity["memory"]
-            fresh["moments"] = RunningMoments.pooled(self.curiosity["moments"])
+            for name in ("moments", "scale"):
+                if fresh[name] is not None:
+                    fresh[name] = RunningMoments.pooled(self.curiosity[name])
             for name in SCALES:
                 fresh["memory"][name] = saved[name].sum().repeat(env.num_lanes)
             player.curiosity.load_state_dict(fresh)

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from agent57.curiosity.lifelong import Modulator, RunningMoments
+from agent57.curiosity.lifelong import Modulator, RewardScale, RunningMoments
 from tests.small import same_tree
 
 
@@ -166,3 +166,21 @@ def test_what_was_saved_for_all_lanes_together_is_taken_for_each() -> None:
     moments = RunningMoments(2, horizon=0)
     moments.load_state_dict({"count": 4, "mean": 3.0, "sum_sq": 16.0})
     np.testing.assert_array_equal(moments.deviation, [2.0, 2.0])
+
+
+def test_rewards_in_units_of_their_mean_by_hand() -> None:
+    # Means so far 2, then (2 + 6) / 2 = 4; the second lane is apart from the first.
+    scale = RewardScale(2, horizon=10)
+    assert scale(np.array([2.0, 0.5])).tolist() == [1, 1]
+    assert scale(np.array([6.0, 0.5])).tolist() == [1.5, 1]
+
+
+def test_the_size_of_rewards_is_lost_by_law() -> None:
+    rewards = np.random.default_rng(8).exponential(size=(60, 3))
+    small, large = RewardScale(3, horizon=20), RewardScale(3, horizon=20)
+    for row in rewards:
+        np.testing.assert_allclose(large(1000 * row), small(row))
+
+
+def test_rewards_that_are_all_zero_stay_so() -> None:
+    assert not RewardScale(2, horizon=10)(np.zeros(2)).any()

@@ -1,5 +1,6 @@
 """The intrinsic reward as a whole: its factors by definition, one embedding per episode."""
 
+from dataclasses import replace
 from functools import partial
 
 import numpy as np
@@ -214,3 +215,27 @@ def test_what_is_behind_the_rewards_is_told_by_hand() -> None:
     moved = np.square(setting.embed(elsewhere) - setting.embed(state)).sum(1)
     # Neighbours so far: 1 to 9, then ten of the known states twice, the last ones far away.
     np.testing.assert_allclose(last["distance_sq"], moved * 10 / (45 + 10 + 10), rtol=1e-4)
+
+
+def test_rewards_in_units_of_their_mean_if_asked_by_definition() -> None:
+    plain, scaled = Setting(), Setting(config=replace(CONFIG, reward_horizon=100))
+    states = torch.randn(8, E, 5)
+    rewards = []
+    for setting in (plain, scaled):
+        setting.curiosity.begin(ALL, states[0])
+        rewards.append(np.stack([setting.curiosity.reward(state) for state in states[1:]]))
+    mean = np.cumsum(rewards[0], axis=0) / np.arange(1, 8)[:, None]
+    np.testing.assert_allclose(rewards[1], rewards[0] / mean, rtol=1e-5)
+
+
+def test_the_unit_of_rewards_is_saved() -> None:
+    config = replace(CONFIG, reward_horizon=100)
+    first, second = Setting(config=config), Setting(config=config)
+    states = torch.randn(9, E, 5)
+    first.curiosity.begin(ALL, states[0])
+    for state in states[1:5]:
+        first.curiosity.reward(state)
+    second.curiosity.load_state_dict(first.curiosity.state_dict())
+    for state in states[5:]:
+        assert (first.curiosity.reward(state) == second.curiosity.reward(state)).all()
+    assert same_tree(first.curiosity.lasting_state(), second.curiosity.lasting_state())

@@ -8,7 +8,7 @@ import torch
 from torch import nn
 
 from agent57.config import NetworkConfig
-from agent57.nets.initial import draw_scaled
+from agent57.nets.initial import OUTPUT_GAIN, draw_orthogonal, draw_scaled
 from agent57.nets.torso import Kind
 from tests.small import networks_of
 
@@ -77,3 +77,29 @@ def test_values_begin_near_zero_if_asked_and_novelty_networks_as_ever(
         assert networks.rnd.target[-1].bias.any()
         assert networks.embedding.project.bias.any()
     assert 0 < largest["scaled"] < min(0.1, largest["pytorch"])
+
+
+def test_orthogonal_weights_by_hand() -> None:
+    hidden, output, core = nn.Linear(6, 4), nn.Linear(4, 2), nn.LSTM(5, 5)
+    biases = core.bias_ih_l0.clone(), core.bias_hh_l0.clone()
+    draw_orthogonal(nn.ModuleList([nn.Sequential(hidden, nn.ReLU(), output), core]))
+    torch.testing.assert_close(hidden.weight @ hidden.weight.T, 2 * torch.eye(4))
+    torch.testing.assert_close(output.weight @ output.weight.T, OUTPUT_GAIN**2 * torch.eye(2))
+    for weight in (core.weight_ih_l0, core.weight_hh_l0):
+        for gate in weight.chunk(4):
+            torch.testing.assert_close(gate @ gate.T, torch.eye(5))
+    assert not hidden.bias.any()
+    assert torch.equal(core.bias_ih_l0, biases[0])
+    assert torch.equal(core.bias_hh_l0, biases[1])
+
+
+@pytest.mark.parametrize("kind", ["pixels", "grid", "vector"])
+def test_normalised_networks_do_not_know_the_size_of_what_they_see_by_law(kind: Kind) -> None:
+    config = NetworkConfig(
+        normalise="layer", channels=(4, 6, 6), feature_size=9, state_size=7, head_size=8
+    )
+    shape = {"pixels": (1, 84, 84), "grid": (1, 7, 7), "vector": (5,)}[kind]
+    net = networks_of(config, kind, shape).value.nets[0]
+    seen = torch.rand(2, *shape)
+    features = net.dense(net.trunk(seen))
+    torch.testing.assert_close(net.dense(net.trunk(100 * seen)), features, atol=1e-3, rtol=1e-3)
