@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import tyro
 from rich.console import Console
@@ -10,7 +10,12 @@ from rich.table import Table
 
 from agent57.commands.options import parse
 from agent57.commands.train import SETTLED, apply_overrides, check_fields
-from agent57.config import Config, ConfigError
+from agent57.config import Config, ConfigError, require
+from agent57.scores.published import Reference, check_reference
+
+if TYPE_CHECKING:
+    from agent57.experiments.jobs import Job
+    from agent57.experiments.suite_runs import Suite
 
 SETTLED_BY_SUITE = SETTLED | {
     "--run.agent": "--agents",
@@ -27,13 +32,15 @@ class SuiteOptions:
     """
 
     suite: Annotated[str, tyro.conf.Positional]
-    """challenging10, atari57, or NAME,NAME."""
+    """desk, challenging10, atari57, or NAME,NAME."""
     agents: str = "agent57"
     """Systems of the paper, separated by commas."""
-    seeds: int = 3
-    """Runs of each agent on each task."""
-    out: Path = Path("runs/suite")
-    """Folder for runs and results; the same command continues what is there."""
+    seeds: int | None = None
+    """Runs of each agent on each task; 3 by default, 1 for long tasks of the desk suite."""
+    out: Path | None = None
+    """Folder for runs and results, runs/suite or runs/desk by default; continues what is there."""
+    only: str = ""
+    """Of the desk suite, these tasks alone: NAME,NAME."""
     scale: str = "laptop"
     """paper, laptop or tiny: the machine this is for."""
     frames: int | None = None
@@ -58,30 +65,78 @@ def main(args: list[str], console: Console) -> None:
         raise ConfigError("--agents must name at least one of `agent57 presets`")
     check_fields(known.runtime, rest)
 
-    from agent57.commands.queue_view import QueueView
-    from agent57.experiments.suite_runs import Entry, Suite, collect, prepare, suite_names, train
-    from agent57.scores.published import check_reference
-
     reference = check_reference(known.reference)
+    if known.suite == "desk":
+        _desk(known, agents, rest, reference, console)
+        return
+    require(not known.only, f"--only is for the desk suite, not for {known.suite}")
+
+    from agent57.experiments.suite_runs import Entry, Suite, suite_names
+
+    seeds = 3 if known.seeds is None else known.seeds
     suite = Suite(
         name=known.suite,
         scale=known.scale,
         entries=tuple(
-            Entry(config=configured(known, task, agent, rest), num_seeds=known.seeds)
+            Entry(config=configured(known, task, agent, rest), num_seeds=seeds)
             for task in suite_names(known.suite)
             for agent in agents
         ),
     )
-    jobs, num_parallel = prepare(suite, known.out, known.jobs)
+    _run(suite, known.out or Path("runs/suite"), known.jobs, reference, console)
+
+
+def _run(
+    suite: "Suite", out: Path, num_parallel: int, reference: Reference, console: Console
+) -> "list[Job]":
+    """Train and score; results are written and printed also after an interruption."""
+    from agent57.commands.queue_view import QueueView
+    from agent57.experiments.suite_runs import collect, prepare, train
+
+    jobs, num_parallel = prepare(suite, out, num_parallel)
     done = sum(job.is_finished for job in jobs)
     console.print(f"{len(jobs)} runs, {done} finished already, {num_parallel} at a time")
     try:
         with QueueView(console) as view:
             train(jobs, num_parallel, view)
     finally:
-        show(collect(suite, known.out, jobs, reference), console)
-        files = f"{known.out}/results.json, results.csv, report.html"
+        show(collect(suite, out, jobs, reference), console)
+        files = f"{out}/results.json, results.csv, report.html"
         console.print(f"results: {files}", highlight=False)
+    return jobs
+
+
+def _desk(
+    known: SuiteOptions,
+    agents: tuple[str, ...],
+    overrides: list[str],
+    reference: Reference,
+    console: Console,
+) -> None:
+    """Train the desk suite, play the final policies and compare them with their targets."""
+    from agent57.commands.queue_view import QueueView
+    from agent57.experiments import desk
+
+    require(
+        not overrides and known.device == "auto" and known.runtime == "inline",
+        "the desk suite measures the default settings: leave out --device, --runtime and fields",
+    )
+    tasks, out = desk.chosen_tasks(known.only), known.out or Path("runs/desk")
+    baselines = desk.read_baselines(out / desk.BASELINES_FILE, tasks)
+    suite = desk.desk_suite(tasks, agents, known.scale, known.seeds, known.frames)
+    jobs = _run(suite, out, known.jobs, reference, console)
+    with QueueView(console) as view:
+        scores = desk.score_runs(tasks, jobs, view.tell)
+    desk.write_desk(out, tasks, agents, [*scores, *baselines])
+    table = Table(
+        "task", "frames", "target", "agent", "final policy", "hours", "", title="desk suite"
+    )
+    for score in scores:
+        word = "met" if score.is_met else "FALLS SHORT"
+        numbers = (f"{score.frames:,}", f"{score.task.target:,.4g}", score.system)
+        table.add_row(score.task.env, *numbers, desk.cell(score), f"{score.hours:.2f}", word)
+    console.print(table)
+    console.print(f"table and figure: {out}/desk.md, desk.csv, desk.png", highlight=False)
 
 
 def configured(known: SuiteOptions, task: str, agent: str, overrides: list[str]) -> Config:

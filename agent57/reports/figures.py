@@ -139,6 +139,29 @@ def arm_maps(
     _save(figure, note, files)
 
 
+def target_bars(
+    shares: dict[str, dict[str, float]], *, note: str, files: list[Path], limit: float = 1.5
+) -> None:
+    """Horizontal bars, a group per task and a bar per name; a line marks the target at 1."""
+    tasks = list(dict.fromkeys(task for bars in shares.values() for task in bars))
+    place = np.arange(len(tasks))[::-1]  # the first task on top
+    figure, axis = plt.subplots(figsize=(7.2, 1.2 + 0.45 * len(tasks)))
+    height = 0.8 / len(shares)
+    for index, (name, bars) in enumerate(shares.items()):
+        widths = np.clip([bars.get(task, np.nan) for task in tasks], -0.25, limit)
+        offset = ((len(shares) - 1) / 2 - index) * height
+        axis.barh(place + offset, widths, height, label=name, color=COLOURS[index % len(COLOURS)])
+    axis.axvline(1.0, color="#555555", linewidth=0.8, linestyle=":")
+    axis.axvline(0.0, color="#555555", linewidth=0.8)
+    axis.set_yticks(place, tasks, fontsize=8)
+    axis.set_xlabel("score: 0 is random play, 1 is the target")
+    axis.set_xlim(-0.25, limit)
+    axis.spines[["top", "right", "left"]].set_visible(False)
+    axis.legend(frameon=False, fontsize=8, ncols=len(shares), loc="lower right",
+                bbox_to_anchor=(1, 1))  # fmt: skip
+    _save(figure, note, files)
+
+
 def _save(figure: Figure, note: str, files: list[Path]) -> None:
     """With a note below it, in every format asked for."""
     figure.text(0.01, 0.005, note, fontsize=6.5, color="#555555")
