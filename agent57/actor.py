@@ -16,7 +16,14 @@ from agent57.bandit import Controller, make_controller
 from agent57.config import Config
 from agent57.envs.spec import VectorEnv
 from agent57.ops.family import betas, gammas, lane_epsilons
-from agent57.ops.td import saved_squares, td_errors, td_scale, window_priorities
+from agent57.ops.td import (
+    fresh_squares,
+    learned_values,
+    saved_squares,
+    td_errors,
+    td_scale,
+    window_priorities,
+)
 from agent57.player import Player, PublishedWeights
 from agent57.replay.assembler import Assembler
 from agent57.replay.block import Block, Layout
@@ -66,7 +73,7 @@ class Actor:
         )
         self._beta = torch.from_numpy(betas(config.family)).float()
         self._gamma = torch.from_numpy(gammas(config.family)).float()
-        self._td_squares = torch.zeros(layout.num_values + 1, config.family.arms)
+        self._td_squares = fresh_squares(config)
         self._needs_begin = np.ones(env.num_lanes, dtype=bool)
         self.num_steps = 0  # of each lane
         self.weights_version = -1
@@ -119,14 +126,15 @@ class Actor:
         """Initial priorities of new windows: the actor's values are both online and target."""
         config = self._config
         beta, gamma = self._beta[windows.arm], self._gamma[windows.arm]
+        learned = learned_values(value, beta, config)
         td = td_errors(
-            value,
-            value,
+            learned,
+            learned,
             windows,
             beta=beta,
             gamma=gamma,
             loss=config.learner,
-            values=config.network.values,
+            values=config.learned_kind,
         )
         priorities, _ = window_priorities(td, td_scale(self._td_squares), windows, beta, config)
         if not torch.isfinite(priorities).all():

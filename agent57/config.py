@@ -20,6 +20,14 @@ LATER_FIELDS: dict[int, tuple[str, ...]] = {
         "curiosity.reward_horizon",
         "network.normalise",
         "network.vector_input",
+        "network.arm_input",
+        "network.torso",
+        "learner.watkins_tolerance",
+        "learner.value_loss",
+        "learner.trust_region",
+        "learner.cross_mixture",
+        "learner.td_scale_batch",
+        "learner.weight_decay",
     ),
     6: (),
     5: ("network.head_slope",),
@@ -216,7 +224,10 @@ class CuriosityConfig:
 class NetworkConfig:
     """Sizes and beginnings of the networks (spec 44: the paper's figures are not in its source)."""
 
-    values: Literal["separate", "joint"] = "separate"  # Q^e and Q^i, or one Q of r^e + beta_j r^i
+    # Q^e and Q^i in two networks, under one torso and core (MEME), or one Q of r^e + beta_j r^i
+    values: Literal["separate", "shared", "joint"] = "separate"
+    arm_input: Literal["core", "head"] = "core"  # head: after the core, as in MEME
+    torso: Literal["dqn", "residual"] = "dqn"  # residual: 3x3 layers without normaliser, MEME
     core: Literal["lstm", "none"] = "lstm"
     channels: tuple[int, ...] = (32, 64, 64)  # of the pixel torso: 8x8/4, 4x4/2, 3x3/1 (DQN)
     grid_channels: tuple[int, ...] = (16, 32)  # of 3x3 layers on small grids (NGU table 7)
@@ -318,7 +329,11 @@ class ReplayConfig:
 class LearnerConfig:
     """One update of the value networks, of inverse dynamics and of RND."""
 
-    loss: Literal["retrace", "n_step"] = "retrace"
+    loss: Literal["retrace", "n_step", "soft_watkins"] = "retrace"
+    watkins_tolerance: float = 0.01  # kappa of soft Watkins Q(lambda), MEME
+    value_loss: Literal["each", "combined"] = "each"  # of Q^e and Q^i, or of their mixture; MEME
+    trust_region: float = 0.0  # alpha: bootstrap from the online network; 0: from the target; MEME
+    cross_mixture: float = 1.0  # eta: share of the played arm in the loss, else all arms; MEME
     mixture: Literal["identity", "h"] = "identity"  # how Q^e and beta_j Q^i are added
     transform: Literal["h", "identity"] = "h"  # the space values are learned in
     squash_epsilon: float = 1e-3  # epsilon of h, table
@@ -333,6 +348,8 @@ class LearnerConfig:
     adam_beta2: float = 0.999  # table
     clip_norm: float = 40.0  # of each network's gradient, table; spec 22
     td_scale: Literal["none", "priority", "both"] = "none"  # TD errors by their size per arm; MEME
+    td_scale_batch: bool = False  # the batch's own errors may enlarge the scale, MEME
+    weight_decay: float = 0.0  # decoupled (AdamW), of the value networks; MEME
     reduction: Literal["sum", "mean"] = "sum"  # of the loss over time; mean over windows; spec 21
     target_period: int = 1500  # updates between copies to the target networks, table
     novelty_steps: int = 5  # last valid steps of a window that train inverse dynamics and RND, NGU
@@ -345,7 +362,13 @@ class LearnerConfig:
             self, "learner", "squash_epsilon", "n_step", "batch_size", "learning_rate",
             "novelty_learning_rate", "adam_epsilon", "clip_norm", "target_period", "novelty_steps",
         )  # fmt: skip
-        require_unit(self, "learner", "trace_decay", "target_epsilon")
+        require_unit(self, "learner", "trace_decay", "target_epsilon", "cross_mixture")
+        for name in ("watkins_tolerance", "trust_region", "weight_decay"):
+            value = getattr(self, name)
+            require(
+                0 <= value < math.inf,
+                f"learner.{name} must not be negative or infinite, got {value}",
+            )
         for name in ("adam_beta1", "adam_beta2"):
             value = getattr(self, name)
             require(0 <= value < 1, f"learner.{name} must lie in [0, 1), got {value}")
@@ -463,9 +486,19 @@ class Config:
         self.controller.check("controller")
         self.evaluator_controller.check("evaluator_controller")
         require(
-            self.learner.mixture == "identity" or self.network.values == "separate",
+            self.learner.mixture == "identity" or self.network.values != "joint",
             "learner.mixture h mixes two values, and a joint network has one: "
             "set network.values to separate, or learner.mixture to identity",
+        )
+        require(
+            self.learner.value_loss == "each" or self.network.values != "joint",
+            "learner.value_loss combined mixes two values, and a joint network has one: "
+            "set network.values to shared, or learner.value_loss to each",
+        )
+        require(
+            self.learner.cross_mixture == 1 or self.network.arm_input == "head",
+            f"learner.cross_mixture {self.learner.cross_mixture} learns all arms from one unroll: "
+            f"set network.arm_input to head, or learner.cross_mixture to 1",
         )
         require(
             self.replay.capacity >= 2 * self.sequence.window_length,
@@ -503,6 +536,12 @@ class Config:
             f"run.checkpoints_kept must be at least 2 on a cluster, where one is read while the "
             f"next is written, got {self.run.checkpoints_kept}",
         )
+
+    @property
+    def learned_kind(self) -> Literal["separate", "joint"]:
+        """Whether Q^e and Q^i are learned each on its own, or one value of the mixed reward."""
+        is_each = self.learner.value_loss == "each" and self.network.values != "joint"
+        return "separate" if is_each else "joint"
 
     @property
     def lanes_per_actor(self) -> int:

@@ -1,17 +1,20 @@
 """One update from one batch of windows.
 
-- both value networks by transformed Retrace, each on its own reward, under one shared policy: the
-  epsilon-greedy one of their online mixture (or n-step double Q, for R2D2)
+- Q^e and Q^i by transformed Retrace, each on its own reward, under one shared policy: the
+  epsilon-greedy one of their online mixture (or n-step double Q for R2D2, or parts of MEME)
 - one Adam and one norm clip per network; target networks copied every `target_period` updates
 - inverse dynamics and RND on the last valid steps of each window
 - new priorities from delta^e + beta_j delta^i
 - as one of several learners, on a share of the batch: the same result as one on the whole of it
+
+An update has two stages: `_forward` runs the networks and finds the errors (it may be compiled),
+`_value_losses` weighs the errors once all learners agree on their scale.
 """
 
 import copy
 import math
 from dataclasses import dataclass
-from typing import Any, Self
+from typing import Any, NamedTuple, Self
 
 import torch
 import torch.nn.functional as F
@@ -24,20 +27,25 @@ from agent57.nets.networks import Networks
 from agent57.nets.standard import moments, pooled
 from agent57.ops.family import betas, gammas
 from agent57.ops.policy import epsilon_greedy, mix_values
-from agent57.ops.retrace import retrace_traces
+from agent57.ops.retrace import played_values
 from agent57.ops.td import (
+    batch_scale,
     follow,
+    fresh_squares,
     importance_weights,
+    learned_values,
+    played_traces,
     saved_squares,
     summed_squares,
     td_errors,
     td_scale,
     trained_rows,
+    trust_region,
     value_weights,
     window_priorities,
 )
 from agent57.player import Weights
-from agent57.types import Batch
+from agent57.types import WINDOW_AXIS, Batch, Windows
 
 NOVELTY = ("inverse_dynamics", "rnd")  # the networks that learn what is new
 
@@ -64,6 +72,18 @@ def check_precision(config: Config, device: torch.device) -> None:
         config.learner.precision == "float32" or device.type != "cpu",
         "learner.precision bfloat16 needs a GPU: use float32 on a CPU",
     )
+
+
+class Forward(NamedTuple):
+    """The networks' results on a batch; N columns are B windows, or B x J with every arm."""
+
+    online: Tensor  # [V, T+1, B, A], of the played arms
+    target: Tensor  # [V, T+1, B, A], of the played arms
+    td: Tensor  # [L, T, N], with gradient
+    ahead: Tensor  # [L, T, N], online less target value of the played actions
+    squares: Tensor  # [L+1, J], see `ops.td.summed_squares`
+    novelty_losses: dict[str, Tensor]
+    recognised: tuple[Tensor, Tensor] | None  # actions, and of how many
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -101,29 +121,38 @@ class Learner:
         self._optimisers = {
             name: self._make_optimiser(name, module) for name, module in self._trained.items()
         }
+        is_joint = networks.num_values == 1
+        self._value_names = ("joint",) if is_joint else ("extrinsic", "intrinsic")
+        is_combined = config.learner.value_loss == "combined"
+        self._loss_names = ("combined",) if is_combined else self._value_names
         # Running mean squares of the TD errors of each arm, see `ops.td.follow`.
-        self._td_squares = torch.zeros(networks.num_values + 1, config.family.arms, device=device)
-        self._compiled_losses = compiled(self._losses, config.learner.compile, device)
+        self._td_squares = fresh_squares(config).to(device)
+        self._compiled_forward = compiled(self._forward, config.learner.compile, device)
         self.num_updates = 0
 
     def _trained_modules(self) -> dict[str, nn.Module]:
         """Every network with an optimiser of its own."""
-        names = ("extrinsic", "intrinsic") if self.networks.num_values == 2 else ("joint",)
+        kind = self._config.network.values
+        names = ("extrinsic", "intrinsic") if kind == "separate" else (kind,)
         modules: dict[str, nn.Module] = dict(zip(names, self.networks.value.nets, strict=True))
         if self.networks.embedding is not None and self.networks.rnd is not None:
             modules["inverse_dynamics"] = self.networks.embedding
             modules["rnd"] = self.networks.rnd.predictor
         return modules
 
-    def _make_optimiser(self, name: str, module: nn.Module) -> torch.optim.Adam:
+    def _make_optimiser(self, name: str, module: nn.Module) -> torch.optim.Optimizer:
+        """Adam, with L2 in the loss of inverse dynamics and decoupled decay of the values."""
         config = self._config.learner
         is_novelty = name in NOVELTY
-        return torch.optim.Adam(
+        is_decayed = config.weight_decay > 0 and not is_novelty
+        kind = torch.optim.AdamW if is_decayed else torch.optim.Adam
+        l2 = config.inverse_l2 if name == "inverse_dynamics" else 0.0
+        return kind(
             module.parameters(),
             lr=config.novelty_learning_rate if is_novelty else config.learning_rate,
             betas=(config.adam_beta1, config.adam_beta2),
             eps=config.adam_epsilon,
-            weight_decay=config.inverse_l2 if name == "inverse_dynamics" else 0.0,
+            weight_decay=config.weight_decay if is_decayed else l2,
             fused=True,
         )
 
@@ -134,7 +163,11 @@ class Learner:
     def update(self, batch: Batch) -> Update:
         """One step of every optimiser; raises `NonFiniteUpdate` before any weight is touched."""
         batch = batch.to(self._device)
-        losses, priorities, squares, sums = self._compiled_losses(batch)
+        windows = self._learned_windows(batch)
+        found = self._compiled_forward(batch, windows)
+        squares = self._group.gather(found.squares).sum(0)
+        losses, priorities, sums = self._value_losses(batch, windows, found, squares)
+        losses |= found.novelty_losses
         share = self._shares(batch)
         losses = {name: loss * share[name] for name, loss in losses.items()}
         for optimiser in self._optimisers.values():
@@ -149,7 +182,7 @@ class Learner:
                 raise NonFiniteUpdate(name, batch.map(lambda x: x.cpu()))
         for optimiser in self._optimisers.values():
             optimiser.step()
-        follow(self._td_squares, self._group.gather(squares).sum(0))
+        follow(self._td_squares, squares)
         if self.networks.standard is not None:
             seen = moments(batch.observation[:-1].float(), batch.mask)
             self.networks.standard.follow(pooled(self._group.gather(seen)))
@@ -172,7 +205,8 @@ class Learner:
         every = self._group.gather(own)  # [D, 3]
         windows, steps = (own / every.mean(0))[:2]
         value = (windows * largest / every[:, 2].amax()).float()
-        return {name: steps.float() if name in NOVELTY else value for name in self._trained}
+        of_values = dict.fromkeys(self._loss_names, value)
+        return of_values | dict.fromkeys(NOVELTY, steps.float())
 
     def _clip(self, module: nn.Module) -> Tensor:
         """Clip the gradient of one network; return its norm before the clip."""
@@ -204,47 +238,108 @@ class Learner:
             "priority/max": largest_priority,
         }
 
-    def _losses(self, batch: Batch) -> tuple[dict[str, Tensor], Tensor, Tensor, Sums]:
-        """Loss of each trained network, priorities [B], summed squares of errors, what to log."""
+    def _learned_windows(self, batch: Batch) -> Windows:
+        """The batch, or each of its windows once for every arm (MEME's cross-mixture training)."""
+        if self._config.learner.cross_mixture == 1:
+            return batch
+        arms = torch.arange(len(self._beta), device=self._device)
+        repeated = {
+            name: getattr(batch, name).repeat_interleave(len(arms), dim=WINDOW_AXIS.get(name, 1))
+            for name in Windows.__dataclass_fields__
+        }
+        return Windows(**repeated | {"arm": arms.repeat(len(batch.arm))})
+
+    def _forward(self, batch: Batch, windows: Windows) -> Forward:
+        """Run the networks on a batch, and find the errors of its windows as they are learned."""
         config = self._config
         prepared = self.networks.prepare(batch.observation)
         with torch.autocast(
             self._device.type, torch.bfloat16, enabled=config.learner.precision == "bfloat16"
         ):
-            online = self._unroll(self.networks.value, batch, prepared).float()
+            online = self._unroll(self.networks.value, batch, prepared, windows.arm).float()
             with torch.no_grad():
-                target = self._unroll(self._target, batch, prepared).float()
-        beta, gamma = self._beta[batch.arm], self._gamma[batch.arm]
+                target = self._unroll(self._target, batch, prepared, windows.arm).float()
+        beta, gamma = self._beta[windows.arm], self._gamma[windows.arm]
+        learned, behind = (learned_values(value, beta, config) for value in (online, target))
         td = td_errors(
-            online,
-            target,
-            batch,
+            learned,
+            learned.detach() if config.learner.trust_region else behind,
+            windows,
             beta=beta,
             gamma=gamma,
             loss=config.learner,
-            values=config.network.values,
+            values=config.learned_kind,
         )
-        trained = trained_rows(batch, config.sequence.burn_in)
-        weight = importance_weights(batch.probability, config.replay.importance_exponent)
-        squares = summed_squares(td.detach(), trained, batch.arm, len(self._beta))
+        trained = trained_rows(windows, config.sequence.burn_in)
+        action = windows.action.expand(len(td), -1, -1)
+        ahead = played_values(action, (learned.detach() - behind)[:, :-1])
+        novelty_losses, recognised = self._novelty_losses(batch, prepared)
+        return Forward(
+            online=self._of_played_arm(online.detach(), batch),
+            target=self._of_played_arm(target, batch),
+            td=td,
+            ahead=ahead,
+            squares=summed_squares(td.detach(), trained, windows.arm, len(self._beta)),
+            novelty_losses=novelty_losses,
+            recognised=recognised,
+        )
+
+    def _of_played_arm(self, columns: Tensor, batch: Batch) -> Tensor:
+        """The columns [., ., B, ...] of the arms that played, out of [., ., N, ...]."""
+        num_windows = len(batch.arm)
+        if columns.shape[2] == num_windows:
+            return columns
+        each = torch.arange(num_windows, device=self._device)
+        return columns.unflatten(2, (num_windows, -1))[:, :, each, batch.arm]
+
+    def _value_losses(
+        self, batch: Batch, windows: Windows, found: Forward, squares: Tensor
+    ) -> tuple[dict[str, Tensor], Tensor, Sums]:
+        """Losses of the values, priorities [B], and what to log; `squares` of the whole batch."""
+        config = self._config
         scale = td_scale(self._td_squares)
-        in_loss = td / scale[:, None, batch.arm] if config.learner.td_scale == "both" else td
-        value_loss = self._reduce(in_loss, trained, weight.float())
-        priorities, mixed = window_priorities(td.detach(), scale, batch, beta, config)
-        losses = dict(zip(self._trained, value_loss, strict=False))
+        if config.learner.td_scale_batch:
+            scale = torch.maximum(scale, batch_scale(squares))
+        of_arm = scale[:, None, windows.arm]
+        trained = trained_rows(windows, config.sequence.burn_in)
+        counted = trained.expand_as(found.td)
+        if config.learner.trust_region:
+            inside = trust_region(
+                found.ahead, found.td.detach(), of_arm, config.learner.trust_region
+            )
+            counted = counted & inside
+        in_loss = found.td / of_arm if config.learner.td_scale == "both" else found.td
+        per_window = self._per_window(in_loss, counted, trained)  # [L, N]
+        loss = (per_window * self._window_weights(batch, windows)).mean(-1)
+
+        td = self._of_played_arm(found.td.detach(), batch)
+        beta = self._beta[batch.arm]
+        priorities, mixed = window_priorities(td, scale, batch, beta, config)
+        trained = trained_rows(batch, config.sequence.burn_in)
+        values = zip(self._value_names, found.online, strict=True)
         sums = {
-            **{
-                f"value/{name}": _of_all(v) for name, v in zip(losses, online.detach(), strict=True)
-            },
+            **{f"value/{name}": _of_all(value) for name, value in values},
             "td/mean_abs": ((mixed.abs() * trained).sum(), trained.sum()),
             "priority/mean": _of_all(priorities),
-            **self._diagnostics(batch, online.detach(), target, td.detach(), trained),
+            **self._diagnostics(batch, found.online, found.target, td, trained),
         }
-        if "rnd" in self._trained:
-            novelty_losses, accuracy = self._novelty_losses(batch, prepared)
-            losses |= novelty_losses
-            sums["inverse_dynamics/accuracy"] = accuracy
-        return losses, priorities, squares, sums
+        if config.learner.trust_region:
+            dropped = self._of_played_arm(~counted, batch) & trained
+            sums["trust_region/dropped"] = (dropped.sum(), trained.sum() * len(td))
+        if found.recognised is not None:
+            sums["inverse_dynamics/accuracy"] = found.recognised
+        return dict(zip(self._loss_names, loss, strict=True)), priorities, sums
+
+    def _window_weights(self, batch: Batch, windows: Windows) -> Tensor:
+        """The weight of each column [N] in the mean: importance, times the share of its arm."""
+        exponent = self._config.replay.importance_exponent
+        weight = importance_weights(batch.probability, exponent).float()
+        if windows is batch:
+            return weight
+        eta, num_arms = self._config.learner.cross_mixture, len(self._beta)
+        played = batch.arm.repeat_interleave(num_arms) == windows.arm
+        share = eta * played + (1 - eta) / num_arms
+        return num_arms * share * weight.repeat_interleave(num_arms)
 
     def _diagnostics(
         self, batch: Batch, online: Tensor, target: Tensor, td: Tensor, trained: Tensor
@@ -264,28 +359,32 @@ class Learner:
         one_hot = F.one_hot(batch.arm, len(self._beta)).float()  # [B, J]
         size = (td.abs() * trained).sum(1) @ one_hot  # [V, J]
         windows, rows = one_hot.sum(0), trained.sum(0).float() @ one_hot  # [J]
-        names = list(self._trained)[: len(td)]
         traces: Sums = {}
-        if config.learner.loss == "retrace":
+        if config.learner.loss != "n_step":
             policy = epsilon_greedy(mixture, config.learner.target_epsilon)
-            trace = retrace_traces(
-                policy, batch.action, batch.action_prob, config.learner.trace_decay
-            )
+            trace = played_traces(mixture, policy, batch, config.learner)
             traces["trace"] = ((trace * trained).sum(0) @ one_hot, rows)
         return {
             **traces,
-            **{f"td/{name}": (total, rows) for name, total in zip(names, size, strict=True)},
+            **{
+                f"td/{name}": (total, rows)
+                for name, total in zip(self._loss_names, size, strict=True)
+            },
             **{
                 f"target_difference/{name}": (total, rows.sum())
-                for name, total in zip(names, behind, strict=True)
+                for name, total in zip(self._value_names, behind, strict=True)
             },
             "action_gap": (lead @ one_hot, rows),
             "batch_share": (windows, windows.sum().expand_as(windows)),
         }
 
-    def _unroll(self, nets: nn.Module, batch: Batch, prepared: Tensor) -> Tensor:
-        """Values [V, T+1, B, A] of a batch. No gradient flows from the trace into the burn-in."""
-        burn_in = self._config.sequence.burn_in
+    def _unroll(self, nets: nn.Module, batch: Batch, prepared: Tensor, arm: Tensor) -> Tensor:
+        """Values [V, T+1, N, A] of a batch, for N / B arms of each window.
+
+        No gradient flows from the trace into the burn-in.
+        """
+        burn_in, num_windows = self._config.sequence.burn_in, len(batch.arm)
+        arms = arm if len(arm) == num_windows else arm.view(num_windows, -1)
         state, values = batch.state, []
         for rows in (slice(0, burn_in), slice(burn_in, None)):
             if rows == slice(0, 0):
@@ -295,29 +394,29 @@ class Learner:
                 batch.previous_action[rows],
                 batch.previous_extrinsic[rows],
                 batch.previous_intrinsic[rows],
-                batch.arm,
+                arms,
                 state.detach(),
             )
-            values.append(value)
+            values.append(value if arms.dim() == 1 else value.flatten(2, 3))
         return values[0] if len(values) == 1 else torch.cat(values, dim=1)
 
-    def _reduce(self, td: Tensor, trained: Tensor, weight: Tensor) -> Tensor:
-        """Half the squared errors [V], summed (or averaged) over time, averaged over windows."""
-        per_window = 0.5 * (td.square() * trained).sum(1)  # [V, B]
+    def _per_window(self, td: Tensor, counted: Tensor, trained: Tensor) -> Tensor:
+        """Half the squared errors [L, N], summed (or averaged) over the time of each window."""
+        per_window = 0.5 * (td.square() * counted).sum(1)
         if self._config.learner.reduction == "mean":
             per_window = per_window / trained.sum(0).clamp(min=1)
-        return (per_window * weight).mean(-1)
+        return per_window
 
     def _novelty_losses(
         self, batch: Batch, prepared: Tensor
-    ) -> tuple[dict[str, Tensor], tuple[Tensor, Tensor]]:
+    ) -> tuple[dict[str, Tensor], tuple[Tensor, Tensor] | None]:
         """Losses of inverse dynamics and RND on the last valid steps of windows (NGU, appendix A).
 
         Also the number of actions that were recognised, and of how many.
         """
         embedding, rnd = self.networks.embedding, self.networks.rnd
-        assert embedding is not None
-        assert rnd is not None
+        if embedding is None or rnd is None:
+            return {}, None
         length = batch.mask.sum(0)  # [B]; valid rows come first
         back = torch.arange(self._config.learner.novelty_steps, device=self._device)[:, None]
         row = length - 1 - back  # [S, B]

@@ -38,7 +38,7 @@ class Decision:
     action: np.ndarray  # [E] int64
     action_prob: np.ndarray  # [E] float32
     value: Tensor  # [V, E, A], of the current observations
-    next_state: Tensor  # [V, 2, E, H], recurrent state after them
+    next_state: Tensor  # [C, 2, E, H], recurrent state after them
 
 
 class EpisodeTotals:
@@ -107,7 +107,7 @@ class Player:
         self._previous_extrinsic = np.zeros(lanes, dtype=np.float32)
         self._previous_intrinsic = np.zeros(lanes, dtype=np.float32)
         self._arm = np.zeros(lanes, dtype=np.int64)
-        shape = (self.networks.num_values, 2, lanes, self.networks.state_size)
+        shape = (self.networks.num_cores, 2, lanes, self.networks.state_size)
         self._state = torch.zeros(shape, device=device)
         self._played: Played | None = None  # the latest step, to be shown
 

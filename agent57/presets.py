@@ -39,6 +39,35 @@ R2D2_RETRACE = replace(
     family=FamilyConfig(arms=1, max_beta=0.0, max_gamma=0.997),
 )
 
+# The successor (Kapturowski et al., 2022). docs/FIDELITY.md says which values are known.
+MEME = replace(
+    AGENT57,
+    family=FamilyConfig(arms=16, discounts="ngu", max_gamma=0.9997, min_gamma=0.97),
+    network=replace(AGENT57.network, values="shared", arm_input="head", torso="residual"),
+    learner=replace(
+        AGENT57.learner,
+        loss="soft_watkins",
+        value_loss="combined",
+        trust_region=2.0,
+        cross_mixture=0.5,
+        td_scale="both",
+        td_scale_batch=True,
+        target_period=400,
+        learning_rate=3e-4,
+        novelty_learning_rate=6e-4,
+        weight_decay=0.05,
+    ),
+    replay=replace(
+        AGENT57.replay,
+        capacity=16_000_000,  # 200,000 windows that start 80 steps apart
+        priority_exponent=0.6,
+        importance_exponent=0.4,
+        samples_per_insert=6.0,
+    ),
+    actor=replace(AGENT57.actor, lanes=64),
+    curiosity=replace(AGENT57.curiosity, memory_size=5000),
+)
+
 PRESETS: dict[str, Config] = {
     "agent57": AGENT57,
     "agent57-small-trace": replace(AGENT57, sequence=SMALL_TRACE),
@@ -65,6 +94,7 @@ PRESETS: dict[str, Config] = {
         evaluator_controller=AGENT57.evaluator_controller,
         sequence=AGENT57.sequence,
     ),
+    "meme": MEME,
 }
 
 
@@ -80,6 +110,7 @@ def _laptop(config: Config) -> Config:
     more lanes, because one lane would report too rarely. docs/results/TUNING.md has the trials
     behind these numbers.
     """
+    learner = config.learner
     return replace(
         config,
         family=_fewer_arms(config.family, 8),
@@ -95,7 +126,8 @@ def _laptop(config: Config) -> Config:
             adam_epsilon=config.learner.adam_epsilon / 100,
             # Copied sooner, the target would repeat the errors of the online network.
             target_period=config.learner.target_period // 5,
-            td_scale="priority",  # otherwise arms without novelty are hardly ever drawn
+            # Otherwise arms without novelty are hardly ever drawn.
+            td_scale="priority" if learner.td_scale == "none" else learner.td_scale,
         ),
         actor=replace(config.actor, lanes=16, epsilon_alpha=4.0),
         evaluator=replace(config.evaluator, lanes=4),

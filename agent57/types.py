@@ -10,9 +10,9 @@ of observation[t+1]. Beside observation[t] the networks see the action and rewar
 playing arm is applied in the loss. A window has T rows and T+1 observations: the last observation
 is there to bootstrap from.
 
-Dimension letters: T time, B windows in a batch, E lanes of one player, V value networks (extrinsic
-and intrinsic, or one joint), A actions, J arms, K neighbours, M memory slots, D embedding, H
-recurrent state, C Y X image.
+Dimension letters: T time, B windows in a batch, E lanes of one player, V values (extrinsic and
+intrinsic, or one joint), L learned values (V, or their mixture), C cores of the value networks, A
+actions, J arms, K neighbours, M memory slots, D embedding, H recurrent state, C Y X image.
 """
 
 import dataclasses
@@ -86,7 +86,7 @@ class Batch(Windows):
     previous_action: Tensor  # [T+1, B] int64
     previous_extrinsic: Tensor  # [T+1, B] float32
     previous_intrinsic: Tensor  # [T+1, B] float32
-    state: Tensor  # [V, 2, B, H] float32, recurrent state before the window's first row
+    state: Tensor  # [C, 2, B, H] float32, recurrent state before the window's first row
     key: Tensor  # [B] int64, names the window when its priority is written back
     probability: Tensor  # [B] float64, with which the window was drawn
 
@@ -110,7 +110,7 @@ class Played:
     truncated: np.ndarray  # [E] bool, never where terminated
     next_observation: np.ndarray  # [E, ...], the true last one where the episode ended
     arm: np.ndarray  # [E] int64
-    state: np.ndarray  # [V, 2, E, H] float32, before `observation`
+    state: np.ndarray  # [C, 2, E, H] float32, before `observation`
     value: np.ndarray  # [V, E, A] float32, of `observation`
     final_value: np.ndarray  # [V, E, A] float32, of `next_observation`; only read where truncated
 

@@ -169,7 +169,7 @@ def random_batch(
         mask=mask,
         arm=torch.arange(B) % config.family.arms,
         start=torch.tensor(starts or [4] * B),
-        state=0.1 * normal(networks.num_values, 2, B, networks.state_size),
+        state=0.1 * normal(networks.num_cores, 2, B, networks.state_size),
         key=torch.arange(B),
         probability=torch.linspace(0.1, 0.4, B, dtype=torch.float64),
     )

@@ -31,6 +31,7 @@ CASES = {  # name: configuration, windows of the first learner
     "burn-in": (small_config("r2d2"), 3),
     "unequal shares": (AGENT57, 2),
     "standard vectors": (changed(AGENT57, network={"vector_input": "standard"}), 3),
+    "meme": (changed(small_config("meme"), replay={"importance_exponent": 0.6}), 3),
     "scaled errors": (changed(AGENT57, learner={"td_scale": "both"}), 3),
 }
 

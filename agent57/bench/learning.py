@@ -18,7 +18,7 @@ EAGER_AIM, COMPILED_AIM = 0.35, 0.55
 CPU = torch.device("cpu")
 
 
-def random_batch(config: Config, spec: EnvSpec, num_values: int, state_size: int) -> Batch:
+def random_batch(config: Config, spec: EnvSpec, num_cores: int, state_size: int) -> Batch:
     """A batch of full windows that nobody played."""
     rng = np.random.default_rng(0)
     rows, size = config.sequence.window_length, config.learner.batch_size
@@ -42,7 +42,7 @@ def random_batch(config: Config, spec: EnvSpec, num_values: int, state_size: int
         mask=torch.ones(rows, size, dtype=torch.bool),
         arm=integers(config.family.arms, size),
         start=torch.zeros(size, dtype=torch.int64),
-        state=torch.zeros(num_values, 2, size, state_size),
+        state=torch.zeros(num_cores, 2, size, state_size),
         key=torch.arange(size),
         probability=torch.full((size,), 1 / size, dtype=torch.float64),
     )
@@ -62,7 +62,7 @@ def learning(
     spec = check_env(config.env)
     networks = make_networks(config, spec)
     learner = Learner(config, networks, CPU)
-    batch = random_batch(config, spec, networks.num_values, networks.state_size)
+    batch = random_batch(config, spec, networks.num_cores, networks.state_size)
     rows, size = config.sequence.window_length, config.learner.batch_size
 
     def update() -> None:

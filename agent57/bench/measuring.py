@@ -157,7 +157,7 @@ def _updater(config: Config) -> Callable[[], object]:
     spec = check_env(config.env)
     networks = make_networks(config, spec)
     learner = Learner(config, networks, CPU)
-    batch = random_batch(config, spec, networks.num_values, networks.state_size)
+    batch = random_batch(config, spec, networks.num_cores, networks.state_size)
     learner.update(batch)
     return lambda: learner.update(batch)
 

@@ -19,6 +19,7 @@ LAYOUT = Layout(
     observation_dtype="uint8",
     num_actions=18,
     num_values=2,
+    num_cores=2,
     state=512,
 )
 SEQUENCE = SequenceConfig()

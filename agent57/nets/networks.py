@@ -46,7 +46,12 @@ class Networks(nn.Module):
 
     @property
     def num_values(self) -> int:
-        """Number V of value networks: 2 for Q^e and Q^i, 1 for a joint one."""
+        """Number V of values: 2 for Q^e and Q^i, 1 for a joint one."""
+        return self.value.num_values
+
+    @property
+    def num_cores(self) -> int:
+        """Number C of cores, each with a recurrent state: one for each value, or one shared."""
         return len(self.value.nets)
 
     @property

@@ -49,6 +49,25 @@ def layer(linear: nn.Conv2d | nn.Linear, unit: nn.Module, is_normalised: bool) -
     return [linear, nn.GroupNorm(1, linear.out_channels), unit]
 
 
+class Residual(nn.Module):
+    """x + gain f(x) with two 3x3 layers f and a gain that is learned from 0 (SkipInit).
+
+    Without normalisation, signals keep their size through any number of such blocks (De & Smith,
+    2020).
+    """
+
+    def __init__(self, channels: int, *, is_normalised: bool) -> None:
+        super().__init__()
+        convolutions = [nn.Conv2d(channels, channels, 3, padding=1) for _ in range(2)]
+        first = layer(convolutions[0], nn.ReLU(inplace=True), is_normalised)
+        self.branch = nn.Sequential(nn.ReLU(), *first, convolutions[1])
+        self.gain = nn.Parameter(torch.zeros(()))
+
+    def forward(self, x: Float[Tensor, "N C Y X"]) -> Float[Tensor, "N C Y X"]:
+        """The sum of the signal and its change."""
+        return x + self.gain * self.branch(x)
+
+
 class Trunk(nn.Module):
     """The part before the first dense layer, for any of the three kinds of observation."""
 
@@ -63,7 +82,15 @@ class Trunk(nn.Module):
         super().__init__()
         planes = prepared_shape[0]
         layers: list[nn.Module] = []
-        if kind == "pixels":
+        if kind != "vector" and config.torso == "residual":
+            sizes = config.channels if kind == "pixels" else config.grid_channels
+            for index, size in enumerate(sizes):
+                stride = 1 if kind == "grid" and index == 0 else 2
+                convolution = nn.Conv2d(planes, size, 3, stride, padding=1)
+                layers += [convolution, Residual(size, is_normalised=is_normalised)]
+                planes = size
+            layers.append(nn.ReLU(inplace=True))
+        elif kind == "pixels":
             geometry = ((8, 4), (4, 2), (3, 1))  # DQN: kernel, stride
             for size, (kernel, stride) in zip(config.channels, geometry, strict=True):
                 convolution = nn.Conv2d(planes, size, kernel, stride)

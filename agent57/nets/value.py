@@ -1,7 +1,9 @@
-"""The recurrent duelling Q-network; Agent57 holds one per reward (paper, section 3.1; R2D2).
+"""The recurrent duelling Q-networks (paper, section 3.1; R2D2).
 
-Inputs are the paper's: observation, previous action, previous extrinsic and intrinsic reward,
-the arm j, and the recurrent state.
+Agent57 has one network per reward. `shared` has one torso and one core under heads of Q^e and Q^i
+(MEME), and `joint` has a single Q of the mixed reward (NGU). Inputs are the paper's: observation,
+previous action, previous extrinsic and intrinsic reward, the arm j, and the recurrent state. The
+arm enters the core, or the heads alone: then one unroll gives the values of every arm.
 """
 
 from collections.abc import Callable
@@ -21,12 +23,18 @@ from agent57.ops.squash import squash
 
 
 class ValueNet(nn.Module):
-    """Q(x, a, j; theta) of one reward."""
+    """Q(x, a, j; theta): a torso, a core, and a duelling head for each of K values."""
 
     def __init__(
-        self, config: NetworkConfig, trunk: Trunk, num_inputs: int, num_actions: int
+        self,
+        config: NetworkConfig,
+        trunk: Trunk,
+        num_inputs: int,
+        num_actions: int,
+        num_arms: int,
+        num_values: int,
     ) -> None:
-        """`num_inputs` enter the core beside the features of the observation."""
+        """`num_inputs` enter the core beside the features, `num_arms` the heads."""
         super().__init__()
         self.trunk = trunk
         self.num_features, size = config.feature_size, config.state_size
@@ -42,17 +50,19 @@ class ValueNet(nn.Module):
         if isinstance(self.core, nn.LSTM):
             _, _, bias, _ = self.core.all_weights[0]
             nn.init.constant_(bias[size : 2 * size], config.forget_bias)  # a new network remembers
-        self.advantage, self.value = (
-            nn.Sequential(
-                *layer(
-                    nn.Linear(size, config.head_size),
-                    nn.LeakyReLU(config.head_slope, inplace=True),
-                    is_normalised,
-                ),
-                nn.Linear(config.head_size, num_outputs),
+
+        def make_head(num_outputs: int) -> nn.Sequential:
+            hidden = nn.Linear(size + num_arms, config.head_size)
+            unit = nn.LeakyReLU(config.head_slope, inplace=True)
+            return nn.Sequential(
+                *layer(hidden, unit, is_normalised), nn.Linear(config.head_size, num_outputs)
             )
-            for num_outputs in (num_actions, 1)
-        )
+
+        self.advantage, self.value = make_head(num_actions), make_head(1)
+        self._heads = [(self.advantage, self.value)]
+        if num_values == 2:
+            self.intrinsic_advantage, self.intrinsic_value = make_head(num_actions), make_head(1)
+            self._heads.append((self.intrinsic_advantage, self.intrinsic_value))
 
     def amplify_view(self, gain: float) -> None:
         """Multiply the core's input weights for visual features by `gain`."""
@@ -64,9 +74,13 @@ class ValueNet(nn.Module):
         self,
         prepared: Float[Tensor, "T B *shape"],
         inputs: Float[Tensor, "T B I"],
+        arm: Int[Tensor, "B N"] | None,
         state: Float[Tensor, "2 B H"],
-    ) -> tuple[Float[Tensor, "T B A"], Float[Tensor, "2 B H"]]:
-        """Values of all actions at each row, and the state after the last row."""
+    ) -> tuple[Float[Tensor, "K T *rows A"], Float[Tensor, "2 B H"]]:
+        """Values of all actions at each row, and the state after the last row.
+
+        `arm` are the arms that enter the heads of each window, for rows [B, N]; None: rows [B].
+        """
         features = self.dense(self.trunk(prepared.flatten(0, 1)))
         features = features.unflatten(0, prepared.shape[:2])
         core_input = torch.cat([features, inputs], dim=-1)
@@ -78,13 +92,37 @@ class ValueNet(nn.Module):
         else:
             hidden, (h, c) = self.core(core_input, (state[:1].contiguous(), state[1:].contiguous()))
             state = torch.cat([h, c])
-        advantage = self.advantage(hidden)
-        q = self.value(hidden) + advantage - advantage.mean(-1, keepdim=True)
-        return q, state
+        return torch.stack([self._duel(*head, hidden, arm) for head in self._heads]), state
+
+    def _duel(
+        self,
+        advantage: nn.Sequential,
+        value: nn.Sequential,
+        hidden: Float[Tensor, "T B H"],
+        arm: Int[Tensor, "B N"] | None,
+    ) -> Float[Tensor, "T *rows A"]:
+        a = _with_arm(advantage, hidden, arm)
+        return _with_arm(value, hidden, arm) + a - a.mean(-1, keepdim=True)
+
+
+def _with_arm(
+    head: nn.Sequential, hidden: Float[Tensor, "T B H"], arm: Int[Tensor, "B N"] | None
+) -> Float[Tensor, "T *rows O"]:
+    """The head of the core's output and the one-hot arm.
+
+    The part of its first layer that sees the core is computed once for all arms.
+    """
+    if arm is None:
+        return head(hidden)
+    first = cast(nn.Linear, head[0])
+    size = hidden.shape[-1]
+    of_core = F.linear(hidden, first.weight[:, :size], first.bias)  # [T, B, O]
+    of_arm = first.weight[:, size:].T[arm]  # [B, N, O]
+    return head[1:](of_core[:, :, None] + of_arm)
 
 
 class ValueNets(nn.Module):
-    """The V value networks of an agent: extrinsic and intrinsic, or one joint network."""
+    """The value networks of an agent: V values on one or two cores."""
 
     def __init__(self, config: Config, make_trunk: Callable[..., Trunk], num_actions: int) -> None:
         super().__init__()
@@ -92,17 +130,29 @@ class ValueNets(nn.Module):
         self.num_actions = num_actions
         self.num_arms = config.family.arms
         self.state_size = network.state_size if network.core == "lstm" else 0
+        self.num_values = 1 if network.values == "joint" else 2
         # The epsilon of h for the previous rewards; None leaves them raw.
         self.reward_epsilon = (
             config.learner.squash_epsilon if network.reward_input == "squash" else None
         )
-        num_inputs = num_actions + self.num_arms + 2
+        self.arm_enters_heads = network.arm_input == "head"
+        arms_in_core, arms_in_head = (
+            (0, self.num_arms) if self.arm_enters_heads else (self.num_arms, 0)
+        )
+        num_nets = 2 if network.values == "separate" else 1
         is_normalised = network.normalise == "layer"
         self.nets = nn.ModuleList(
-            ValueNet(network, make_trunk(is_normalised=is_normalised), num_inputs, num_actions)
-            for _ in range(2 if network.values == "separate" else 1)
+            ValueNet(
+                network,
+                make_trunk(is_normalised=is_normalised),
+                num_actions + arms_in_core + 2,
+                num_actions,
+                arms_in_head,
+                self.num_values // num_nets,
+            )
+            for _ in range(num_nets)
         )
-        if network.normalise == "layer":
+        if is_normalised:
             draw_orthogonal(self)
         elif network.initial_weights == "scaled":
             draw_scaled(self)
@@ -115,24 +165,32 @@ class ValueNets(nn.Module):
         previous_action: Int[Tensor, "T B"],
         previous_extrinsic: Float[Tensor, "T B"],
         previous_intrinsic: Float[Tensor, "T B"],
-        arm: Int[Tensor, "B"],
-        state: Float[Tensor, "V 2 B H"],
+        arm: Int[Tensor, "B"] | Int[Tensor, "B N"],
+        state: Float[Tensor, "C 2 B H"],
         run: Callable[[Any], Any] = in_turn,
-    ) -> tuple[Float[Tensor, "V T B A"], Float[Tensor, "V 2 B H"]]:
-        """Values of all networks at each row, and their states after the last row.
+    ) -> tuple[Float[Tensor, "V T *rows A"], Float[Tensor, "C 2 B H"]]:
+        """Values at each row, and the states of the C cores after the last row.
 
-        `run` may evaluate the networks side by side.
+        Rows are [B], or [B, N] for N arms of each window, where the arm enters the heads. `run` may
+        evaluate the networks side by side.
         """
         rewards = torch.stack([previous_extrinsic, previous_intrinsic], dim=-1)
         if self.reward_epsilon is not None:
             rewards = squash(rewards, self.reward_epsilon)
-        inputs = torch.cat(
+        inputs = [F.one_hot(previous_action, self.num_actions).float(), rewards]
+        for_heads = None
+        if self.arm_enters_heads:
+            for_heads = arm if arm.dim() == 2 else arm[:, None]
+        else:
+            inputs.append(F.one_hot(arm, self.num_arms).float().expand(len(prepared), -1, -1))
+        core_input = torch.cat(inputs, dim=-1)
+        outputs = run(
             [
-                F.one_hot(previous_action, self.num_actions).float(),
-                rewards,
-                F.one_hot(arm, self.num_arms).float().expand(len(prepared), -1, -1),
-            ],
-            dim=-1,
+                partial(net, prepared, core_input, for_heads, state[core])
+                for core, net in enumerate(self.nets)
+            ]
         )
-        outputs = run([partial(net, prepared, inputs, state[v]) for v, net in enumerate(self.nets)])
-        return torch.stack([q for q, _ in outputs]), torch.stack([s for _, s in outputs])
+        value = torch.cat([q for q, _ in outputs])
+        if for_heads is not None and arm.dim() == 1:
+            value = value.squeeze(3)
+        return value, torch.stack([s for _, s in outputs])

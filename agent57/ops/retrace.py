@@ -62,12 +62,66 @@ def retrace_targets(
     with torch.no_grad():
         played = played_values(action, value[:-1])
         trace = retrace_traces(policy[:-1], action, action_prob, trace_decay)
-        trace = torch.where(mask, trace, 0.0)
-        following = torch.cat([trace[1:], torch.zeros_like(trace[:1])])  # c[t+1]
         expected = (policy[1:] * value[1:]).sum(-1)
-        error = torch.where(mask, reward + discount * expected - played, 0.0)
-        correction = linear_recurrence(error, torch.where(mask, discount * following, 0.0))
-        return torch.where(mask, played + correction, 0.0)
+        return _corrected(reward, discount, mask, played, expected, trace)
+
+
+def soft_watkins_traces(
+    mixture: Float[Tensor, "*rows A"],
+    policy: Float[Tensor, "*rows A"],
+    action: Int[Tensor, "*rows"],
+    trace_decay: float,
+    tolerance: float,
+) -> Float[Tensor, "*rows"]:
+    """How much of each error the steps before it learn (MEME).
+
+        c = lambda E_{a~pi} [ Q(x, a_played) >= Q(x, a) - kappa |Q(x, a)| ]
+
+    `mixture` is the value acted on, `tolerance` is kappa. With kappa = 0 and a greedy policy the
+    trace is Watkins': lambda after a greedy action, else 0.
+    """
+    least = mixture - tolerance * mixture.abs()
+    is_as_good = played_values(action, mixture)[..., None] >= least
+    return trace_decay * (policy * is_as_good).sum(-1)
+
+
+def soft_watkins_targets(
+    reward: Float[Tensor, "T B"],
+    discount: Float[Tensor, "T B"],
+    mask: Bool[Tensor, "T B"],
+    value: Float[Tensor, "T+1 B A"],
+    policy: Float[Tensor, "T+1 B A"],
+    trace: Float[Tensor, "T B"],
+) -> Float[Tensor, "T B"]:
+    """Returns of soft Watkins Q(lambda) in the space of `value` (MEME).
+
+        G[t] = r[t] + d[t] (E_pi q[t+1] + c[t+1] (G[t+1] - E_pi q[t+1]))
+
+    Unlike Retrace, the correction is relative to the expected value of the row, not to the value of
+    the action that was played in it.
+    """
+    with torch.no_grad():
+        expected = (policy * value).sum(-1)
+        return _corrected(reward, discount, mask, expected[:-1], expected[1:], trace)
+
+
+def _corrected(
+    reward: Float[Tensor, "T B"],
+    discount: Float[Tensor, "T B"],
+    mask: Bool[Tensor, "T B"],
+    baseline: Float[Tensor, "T B"],
+    expected: Float[Tensor, "T B"],
+    trace: Float[Tensor, "T B"],
+) -> Float[Tensor, "T B"]:
+    """The solution of G[t] = r[t] + d[t] (e[t] + c[t+1] (G[t+1] - b[t+1])), and 0 in padding.
+
+    `baseline` is b, `expected` is e, the expected value of the row after each row.
+    """
+    trace = torch.where(mask, trace, 0.0)
+    following = torch.cat([trace[1:], torch.zeros_like(trace[:1])])  # c[t+1]
+    error = torch.where(mask, reward + discount * expected - baseline, 0.0)
+    correction = linear_recurrence(error, torch.where(mask, discount * following, 0.0))
+    return torch.where(mask, baseline + correction, 0.0)
 
 
 def n_step_targets(

@@ -15,9 +15,18 @@ from torch import Tensor
 
 from agent57.config import Config, LearnerConfig
 from agent57.ops.policy import epsilon_greedy, mix_values
-from agent57.ops.retrace import n_step_targets, played_values, retrace_targets
+from agent57.ops.retrace import (
+    n_step_targets,
+    played_values,
+    retrace_targets,
+    retrace_traces,
+    soft_watkins_targets,
+    soft_watkins_traces,
+)
 from agent57.ops.squash import at_least_float32, squash, unsquash
 from agent57.types import Windows
+
+ValueKind = Literal["separate", "shared", "joint"]
 
 MIN_SCALE = 0.01  # smallest size that errors are divided by, MEME
 RATE = 0.01  # at which the running mean squares follow the batches
@@ -27,21 +36,30 @@ def value_rewards(
     extrinsic: Float[Tensor, "T B"],
     intrinsic: Float[Tensor, "T B"],
     beta: Float[Tensor, "B"],
-    kind: Literal["separate", "joint"],
+    kind: ValueKind,
 ) -> Float[Tensor, "V T B"]:
-    """The reward each network learns from: r^e and r^i, or r^e + beta_j r^i."""
-    if kind == "separate":
-        return torch.stack([extrinsic, intrinsic])
-    return (extrinsic + beta * intrinsic)[None]
+    """The reward each value learns from: r^e and r^i, or r^e + beta_j r^i."""
+    if kind == "joint":
+        return (extrinsic + beta * intrinsic)[None]
+    return torch.stack([extrinsic, intrinsic])
 
 
-def value_weights(
-    beta: Float[Tensor, "B"], kind: Literal["separate", "joint"]
-) -> Float[Tensor, "V B"]:
-    """The weight of each network in the mixture: 1 and beta_j, or just 1."""
-    if kind == "separate":
-        return torch.stack([torch.ones_like(beta), beta])
-    return torch.ones_like(beta)[None]
+def value_weights(beta: Float[Tensor, "B"], kind: ValueKind) -> Float[Tensor, "V B"]:
+    """The weight of each value in the mixture: 1 and beta_j, or just 1."""
+    if kind == "joint":
+        return torch.ones_like(beta)[None]
+    return torch.stack([torch.ones_like(beta), beta])
+
+
+def learned_values(
+    value: Float[Tensor, "V rows B A"], beta: Float[Tensor, "B"], config: Config
+) -> Float[Tensor, "L rows B A"]:
+    """The values that are learned: Q^e and Q^i each, or their mixture alone (MEME)."""
+    if config.learner.value_loss == "each":
+        return value
+    weight = value_weights(beta, config.network.values)[:, None]
+    learner = config.learner
+    return mix_values(value, weight, learner.mixture, learner.squash_epsilon)[None]
 
 
 def td_errors(
@@ -52,14 +70,15 @@ def td_errors(
     beta: Float[Tensor, "B"],
     gamma: Float[Tensor, "B"],
     loss: LearnerConfig,
-    values: Literal["separate", "joint"],
+    values: ValueKind,
 ) -> Float[Tensor, "V T B"]:
-    """The TD errors h(G_v[t]) - Q_v[t, a[t]] of each network v, and 0 in padding.
+    """The TD errors h(G_v[t]) - Q_v[t, a[t]] of each value v, and 0 in padding.
 
     `online` and `target` are the outputs of the networks, T+1 rows, in the space of h. The returns
-    G_v are of the target networks' h^-1(Q_v) and of the network's own reward (the paper, appendix
-    C): Retrace under the epsilon-greedy policy of the online mixture, or n-step double Q-learning
-    with the online mixture's best action. The gradient flows through `online` alone.
+    G_v are of the target networks' h^-1(Q_v) and of the value's own reward (the paper, appendix
+    C): Retrace or soft Watkins Q(lambda) under the epsilon-greedy policy of the online mixture, or
+    n-step double Q-learning with the online mixture's best action. The gradient flows through
+    `online` alone.
     """
     action, mask = windows.action, windows.mask
     online = at_least_float32(online)
@@ -78,6 +97,13 @@ def td_errors(
             )
             for r, v in zip(reward, value, strict=True)
         ]
+    elif loss.loss == "soft_watkins":
+        policy = epsilon_greedy(mixture, loss.target_epsilon)
+        trace = played_traces(mixture[:-1], policy[:-1], windows, loss)
+        returns = [
+            soft_watkins_targets(r, discount, mask, v, policy, trace)
+            for r, v in zip(reward, value, strict=True)
+        ]
     else:
         best = mixture.argmax(-1)
         returns = [
@@ -90,6 +116,38 @@ def td_errors(
         learned = squash(learned, loss.squash_epsilon)
     played = played_values(action.expand(len(online), -1, -1), online[:, :-1])
     return (learned - played).masked_fill(~mask, 0.0)
+
+
+def played_traces(
+    mixture: Float[Tensor, "T B A"],
+    policy: Float[Tensor, "T B A"],
+    windows: Windows,
+    loss: LearnerConfig,
+) -> Float[Tensor, "T B"]:
+    """The trace of each row's action, by Retrace or by soft Watkins Q(lambda)."""
+    if loss.loss == "soft_watkins":
+        return soft_watkins_traces(
+            mixture, policy, windows.action, loss.trace_decay, loss.watkins_tolerance
+        )
+    return retrace_traces(policy, windows.action, windows.action_prob, loss.trace_decay)
+
+
+def trust_region(
+    ahead: Float[Tensor, "V T B"],
+    td_error: Float[Tensor, "V T B"],
+    scale: Float[Tensor, "V #T B"],
+    alpha: float,
+) -> Bool[Tensor, "V T B"]:
+    """Rows whose loss counts: those within the trust region, or moving back to it (MEME).
+
+    `ahead` is Q(theta) - Q(theta_T), how far the online value is from the target network's. A row
+    is dropped if that is more than alpha sigma_j and learning would enlarge it:
+
+        |ahead| > alpha sigma_j  and  sign(ahead) != sign(Q(theta) - G)
+    """
+    is_outside = ahead.abs() > alpha * scale
+    is_leaving = ahead.sign() != (-td_error).sign()
+    return ~(is_outside & is_leaving)
 
 
 def trained_rows(windows: Windows, burn_in: int) -> Bool[Tensor, "T B"]:
@@ -115,7 +173,7 @@ def window_priorities(
     """
     if config.learner.td_scale != "none":
         td_error = td_error / scale[:, None, windows.arm]
-    mixed = mixed_td_error(td_error, value_weights(beta, config.network.values))
+    mixed = mixed_td_error(td_error, value_weights(beta, config.learned_kind))
     trained = trained_rows(windows, config.sequence.burn_in)
     return sequence_priority(mixed, trained, config.replay.priority_mix), mixed
 
@@ -161,6 +219,11 @@ def summed_squares(
     return per_window.new_zeros(len(per_window), num_arms).index_add(1, arm, per_window)
 
 
+def batch_scale(summed: Float[Tensor, "rows J"]) -> Float[Tensor, "V J"]:
+    """RMS of the errors of a batch per value and arm, from `summed_squares`; 0 for absent arms."""
+    return (summed[:-1] / summed[-1].clamp(min=1)).sqrt()
+
+
 def follow(running: Float[Tensor, "rows J"], summed: Float[Tensor, "rows J"]) -> None:
     """Move the running mean squares towards those of a batch; arms that are not in it stay.
 
@@ -177,13 +240,19 @@ def td_scale(running: Float[Tensor, "rows J"]) -> Float[Tensor, "V J"]:
 
     An option after MEME (Kapturowski et al., 2023). Arms differ in beta_j and gamma_j, so their
     errors may differ in size by orders of magnitude, and arms with large errors would have the
-    replay to themselves. The scale is 1 before the first batch. The batch at hand is left out, so
-    that actors and all learners of a group divide by the same numbers.
+    replay to themselves. The scale is 1 before the first batch. The batch at hand is not in it;
+    see `batch_scale`.
     """
     squares, weight = running[:-1], running[-1]
     of_all = squares.sum(1, keepdim=True) / weight.sum()
     mean_squares = torch.where(weight > 0, squares / weight, of_all)
     return torch.where(weight.sum() > 0, mean_squares, 1.0).sqrt().clamp(min=MIN_SCALE)
+
+
+def fresh_squares(config: Config) -> Float[Tensor, "rows J"]:
+    """The running mean squares of a new run."""
+    num_learned = 1 if config.learned_kind == "joint" else 2
+    return torch.zeros(num_learned + 1, config.family.arms)
 
 
 def saved_squares(

@@ -40,7 +40,7 @@ def count_sizes(config: Config, spec: EnvSpec) -> Sizes:
         networks = make_networks(config, spec)
         observation = networks.prepare(torch.zeros(1, 1, *spec.observation_shape))
         number, index = torch.zeros(1, 1), torch.zeros(1, 1, dtype=torch.int64)
-        state = torch.zeros(networks.num_values, 2, 1, networks.state_size)
+        state = torch.zeros(networks.num_cores, 2, 1, networks.state_size)
 
     def values() -> Tensor:
         q, _ = networks.value(observation, index, number, number, index[0], state)
@@ -76,7 +76,7 @@ def count_sizes(config: Config, spec: EnvSpec) -> Sizes:
         update_flops=batch_size * (rows * (2 * forward + backward) + num_novel * novelty_flops),
         activation_bytes=batch_size * rows * sum(kept.values()),
         batch_bytes=batch_size * rows * spec.observation_bytes,
-        state_bytes=networks.num_values * 2 * networks.state_size * 4,
+        state_bytes=networks.num_cores * 2 * networks.state_size * 4,
     )
 
 

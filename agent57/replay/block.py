@@ -25,7 +25,7 @@ from agent57.types import EnvSpec
 _FORMAT_VERSION = 1
 _MAGIC = b"A57B"
 # magic, version, lane, episode, index, length, flags, bytes per action, arm, previous action,
-# previous extrinsic, previous intrinsic, priority, V and H of the state, bytes of observations
+# previous extrinsic, previous intrinsic, priority, C and H of the state, bytes of observations
 _HEADER = struct.Struct("<4sHqqIIBBIIffdHIQ")
 _LAST, _TERMINATED, _COMPRESSED = 1, 2, 4
 _MIN_BYTES = 1024  # below this, compression does not pay for its time
@@ -50,12 +50,13 @@ class Layout:
     observation_dtype: Literal["uint8", "float32"]
     num_actions: int
     num_values: int  # V
+    num_cores: int  # C
     state: int  # H, 0 without a recurrent core
 
     @property
     def state_shape(self) -> tuple[int, int, int]:
-        """[V, 2, H]."""
-        return (self.num_values, 2, self.state)
+        """[C, 2, H]."""
+        return (self.num_cores, 2, self.state)
 
     @property
     def step_dtype(self) -> np.dtype[Any]:
@@ -71,6 +72,7 @@ def make_layout(spec: EnvSpec, networks: Networks) -> Layout:
         observation_dtype=spec.observation_dtype,
         num_actions=spec.num_actions,
         num_values=networks.num_values,
+        num_cores=networks.num_cores,
         state=networks.state_size,
     )
 
@@ -94,7 +96,7 @@ class Block:
     previous_intrinsic: float
     state: (
         np.ndarray | None
-    )  # [V, 2, H] float32 before the first row; None if no window starts here
+    )  # [C, 2, H] float32 before the first row; None if no window starts here
     priority: float  # of the window this block completes, before the exponent; 0 if none
 
     @property
@@ -111,11 +113,11 @@ class Block:
         """Everything in one versioned message."""
         flags = self.is_last * _LAST + self.is_terminated * _TERMINATED
         flags += self.is_compressed * _COMPRESSED
-        num_values, _, size = (0, 0, 0) if self.state is None else self.state.shape
+        num_cores, _, size = (0, 0, 0) if self.state is None else self.state.shape
         header = _HEADER.pack(
             _MAGIC, _FORMAT_VERSION, self.lane, self.episode, self.index, self.length, flags,
             self.steps.dtype["action"].itemsize, self.arm, self.previous_action,
-            self.previous_extrinsic, self.previous_intrinsic, self.priority, num_values, size,
+            self.previous_extrinsic, self.previous_intrinsic, self.priority, num_cores, size,
             len(self.observations),
         )  # fmt: skip
         state = b"" if self.state is None else self.state.tobytes()
@@ -128,18 +130,18 @@ class Block:
             raise ValueError("not a replay block")
         (
             _, version, lane, episode, index, length, flags, action_bytes, arm, previous_action,
-            previous_extrinsic, previous_intrinsic, priority, num_values, size, observation_bytes,
+            previous_extrinsic, previous_intrinsic, priority, num_cores, size, observation_bytes,
         ) = _HEADER.unpack_from(message)  # fmt: skip
         if version != _FORMAT_VERSION:
             raise ValueError(f"replay block of version {version}, this agent57 reads 1")
         dtype = _STEP_DTYPES[action_bytes]
         ends = np.cumsum(
-            [_HEADER.size, observation_bytes, length * dtype.itemsize, num_values * 2 * size * 4]
+            [_HEADER.size, observation_bytes, length * dtype.itemsize, num_cores * 2 * size * 4]
         ).tolist()
         if len(message) != ends[-1]:
             raise ValueError(f"replay block of {len(message)} bytes, expected {ends[-1]}")
         # Slices are copied, so that a dropped state gives its memory back.
-        state = np.frombuffer(message[ends[2] : ends[3]], "<f4").reshape(num_values, 2, size)
+        state = np.frombuffer(message[ends[2] : ends[3]], "<f4").reshape(num_cores, 2, size)
         return cls(
             lane=lane,
             episode=episode,
@@ -154,7 +156,7 @@ class Block:
             previous_action=previous_action,
             previous_extrinsic=previous_extrinsic,
             previous_intrinsic=previous_intrinsic,
-            state=state if num_values else None,
+            state=state if num_cores else None,
             priority=priority,
         )
 

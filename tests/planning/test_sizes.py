@@ -30,7 +30,7 @@ def test_an_update_is_counted_as_the_learner_makes_it(agent: str) -> None:
     spec = check_env(config.env)
     networks = make_networks(config, spec)
     learner = Learner(config, networks, CPU)
-    batch = random_batch(config, spec, networks.num_values, networks.state_size)
+    batch = random_batch(config, spec, networks.num_cores, networks.state_size)
     num_threads = torch.get_num_threads()
     torch.set_num_threads(1)  # the counter does not see what other threads do
     try:

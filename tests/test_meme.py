@@ -1,0 +1,391 @@
+"""MEME's parts, each switched alone: by hand, by definition and by law."""
+
+import copy
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from torch import Tensor
+
+from agent57.actor import Actor
+from agent57.config import Config, ConfigError, LearnerConfig, NetworkConfig
+from agent57.learner import Learner
+from agent57.nets.torso import Residual, Trunk
+from agent57.ops.family import betas
+from agent57.ops.retrace import soft_watkins_targets, soft_watkins_traces
+from agent57.ops.td import batch_scale, td_scale, trust_region
+from agent57.replay.buffer import Replay
+from agent57.types import Batch
+from tests.ops.windows import errors_of
+from tests.small import (
+    CPU,
+    changed,
+    layout_of,
+    make_learner,
+    networks_of,
+    random_batch,
+    same_tree,
+    small_config,
+    walk,
+)
+
+CONFIG = small_config()
+LENGTHS = (8, 5, 8, 1)
+HEADS = changed(CONFIG, network={"arm_input": "head"})
+ALL = changed(
+    CONFIG,
+    network={"values": "shared", "arm_input": "head"},
+    learner={
+        "loss": "soft_watkins", "value_loss": "combined", "trust_region": 2.0,
+        "cross_mixture": 0.5, "td_scale": "both", "td_scale_batch": True, "weight_decay": 0.05,
+    },
+)  # fmt: skip
+PARTS: dict[str, Config] = {
+    "trust region": changed(CONFIG, learner={"trust_region": 2.0}),
+    "scale of the batch": changed(CONFIG, learner={"td_scale": "both", "td_scale_batch": True}),
+    "soft Watkins": changed(CONFIG, learner={"loss": "soft_watkins"}),
+    "cross mixture": changed(HEADS, learner={"cross_mixture": 0.5}),
+    "shared": changed(CONFIG, network={"values": "shared"}),
+    "combined": changed(CONFIG, learner={"value_loss": "combined"}),
+    "all": ALL,
+}
+
+
+def loss_of(metrics: dict[str, float]) -> float:
+    return sum(v for k, v in metrics.items() if k.startswith("loss/") and "rnd" not in k)
+
+
+@pytest.mark.parametrize("part", PARTS)
+def test_each_part_learns_and_resumes_exactly(part: str) -> None:
+    config = PARTS[part]
+    learner, other = make_learner(config), make_learner(config)
+    for n in range(3):
+        metrics = learner.update(random_batch(config, LENGTHS, seed=n)).metrics
+    other.load_state_dict(copy.deepcopy(learner.state_dict()))
+    batch = random_batch(config, LENGTHS, seed=7)
+    first, second = learner.update(batch), other.update(batch)
+    assert first.metrics == second.metrics
+    assert torch.equal(first.priorities, second.priorities)
+    assert same_tree(learner.state_dict(), other.state_dict())
+    assert all(np.isfinite(value) for value in metrics.values())
+
+
+@pytest.mark.parametrize("part", PARTS)
+def test_first_priorities_are_the_learners_with_each_part(part: str) -> None:
+    """Before the first update: the scale of a batch is not known to actors, so it is left out."""
+    config = changed(
+        PARTS[part],
+        replay={"priority_exponent": 1.0},
+        learner={"td_scale_batch": False},
+    )
+    learner, env = make_learner(config), walk(3, max_steps=19, terminates=True)
+    layout = layout_of(config, env)
+    actor = Actor(config, env, layout, learner.weights, CPU)
+    replay = Replay(config.replay, config.sequence, layout, np.random.default_rng(0))
+    for _ in range(60):
+        for block in actor.step()[0]:
+            replay.add(block)
+    batch = replay.sample(60)
+    first = replay.state_dict()["weight"][batch.key - replay.live_ids.start]
+    torch.testing.assert_close(
+        first.float(), learner.update(batch).priorities, rtol=1e-4, atol=1e-5
+    )
+
+
+def test_rows_that_leave_the_trust_region_are_dropped_by_hand() -> None:
+    """alpha sigma = 2 x 0.5: inside; outside and leaving; outside and returning; both below 0."""
+    ahead = torch.tensor([0.9, 1.1, 1.1, -1.1, -1.1])[None, :, None]
+    error = torch.tensor([5.0, 0.1, -0.1, -0.1, 0.1])[None, :, None]  # G - Q
+    counted = trust_region(ahead, error, torch.full((1, 1, 1), 0.5), alpha=2.0)
+    assert counted.flatten().tolist() == [True, False, True, False, True]
+
+
+def test_regression_a_sign_compared_with_a_raw_difference() -> None:
+    # Q is 3 above the target network and 5 above its return: learning brings it back.
+    one = torch.ones(1, 1, 1)
+    assert trust_region(3 * one, -5 * one, one, alpha=2.0).all()
+
+
+def with_target_behind(config: Config) -> Learner:
+    """A learner whose target network differs from the online one."""
+    learner = make_learner(config)
+    target = {
+        name: weight + 0.3 * torch.randn(weight.shape, generator=torch.Generator().manual_seed(1))
+        for name, weight in learner.state_dict()["target"].items()
+    }
+    learner.load_state_dict({**learner.state_dict(), "target": target})
+    return learner
+
+
+def test_the_trust_region_bootstraps_from_the_online_network_by_law() -> None:
+    """Errors do not depend on the target network; a wide region counts all, a narrow one less."""
+    batch = random_batch(CONFIG, LENGTHS)
+    plain = make_learner(CONFIG).update(batch)  # online and target are one
+    found = {}
+    for alpha in (1e9, 1e-9):
+        config = changed(CONFIG, learner={"trust_region": alpha})
+        found[alpha] = with_target_behind(config).update(batch)
+        torch.testing.assert_close(found[alpha].priorities, plain.priorities)
+    wide, narrow = found[1e9].metrics, found[1e-9].metrics
+    assert wide["loss/extrinsic"] == pytest.approx(plain.metrics["loss/extrinsic"])
+    assert wide["trust_region/dropped"] == 0
+    assert 0.1 < narrow["trust_region/dropped"] < 0.9
+    assert narrow["loss/extrinsic"] < wide["loss/extrinsic"]
+    behind = with_target_behind(CONFIG).update(batch)
+    assert not torch.allclose(behind.priorities, plain.priorities)
+
+
+def test_the_scale_of_a_batch_by_hand() -> None:
+    summed = torch.tensor([[8.0, 0.0], [2.0, 0.0]])
+    assert batch_scale(summed).tolist() == [[2.0, 0.0]]
+
+
+def test_errors_are_divided_by_the_larger_scale_by_definition() -> None:
+    batch = random_batch(CONFIG, (8,) * 4)
+    known = torch.full((3, CONFIG.family.arms), 1e-4)
+    known[2] = 1.0
+    settings: dict[str, dict[str, Any]] = {
+        "plain": {"td_scale": "none"},
+        "running": {"td_scale": "both"},
+        "batch": {"td_scale": "both", "td_scale_batch": True},
+    }
+    found = {}
+    for name, fields in settings.items():
+        learner = make_learner(changed(CONFIG, learner=fields))
+        learner.load_state_dict({**learner.state_dict(), "td_squares": known})
+        found[name] = learner.update(batch)
+    # One window of each arm: each has a mean square of 1 by its own scale.
+    assert found["batch"].metrics["loss/extrinsic"] == pytest.approx(0.5 * 8, rel=1e-4)
+    assert found["running"].metrics["loss/extrinsic"] == pytest.approx(
+        found["plain"].metrics["loss/extrinsic"] * 1e4, rel=1e-4
+    )
+    assert (found["batch"].priorities < found["running"].priorities).all()
+
+
+def test_regression_deviations_of_parts_that_are_averaged() -> None:
+    # The mean of two deviations is not the deviation of the whole: squares are summed first.
+    parts = [torch.tensor([[100.0], [1.0]]), torch.tensor([[3.0], [3.0]])]
+    assert batch_scale(parts[0] + parts[1]).item() == pytest.approx((103 / 4) ** 0.5)
+
+
+def test_soft_traces_by_hand() -> None:
+    """Best value 10: with kappa = 0.1 an action of 9.2 is as good, one of 8.9 is not.
+
+    Below 0 the tolerance widens the same way: -10.5 is as good as -10, -11.5 is not.
+    """
+    mixture = torch.tensor([[10.0, 9.2, 8.9], [-10.0, -10.5, -11.5]])
+    greedy = torch.tensor([[1.0, 0.0, 0.0], [1.0, 0.0, 0.0]])
+    for action, expected in ((0, [0.5, 0.5]), (1, [0.5, 0.5]), (2, [0.0, 0.0])):
+        trace = soft_watkins_traces(mixture, greedy, torch.full((2,), action), 0.5, 0.1)
+        assert trace.tolist() == expected
+    # Under a policy with half of its weight on the third action, that half is never better.
+    soft = torch.tensor([[0.5, 0.0, 0.5]])
+    trace = soft_watkins_traces(mixture[:1], soft, torch.tensor([2]), 0.5, 0.1)
+    assert trace.tolist() == [0.25]
+
+
+def random_rows(T: int = 7, B: int = 3, A: int = 4) -> dict[str, Tensor]:
+    torch.manual_seed(0)
+    mask = torch.ones(T, B, dtype=torch.bool)
+    mask[5:, 1] = False
+    discount = 0.9 * mask.double()
+    discount[4, 1] = 0.0
+    return {
+        "reward": torch.randn(T, B, dtype=torch.float64),
+        "discount": discount,
+        "mask": mask,
+        "value": torch.randn(T + 1, B, A, dtype=torch.float64),
+        "policy": torch.randn(T + 1, B, A, dtype=torch.float64).softmax(-1),
+        "trace": torch.rand(T, B, dtype=torch.float64),
+    }
+
+
+def test_soft_watkins_returns_are_the_sum_of_expected_errors_by_definition() -> None:
+    """G_t = E_pi Q(x_t) + sum_k (prod lambda_i) gamma^k (r + gamma E_pi Q' - E_pi Q)."""
+    rows = random_rows()
+    targets = soft_watkins_targets(**rows)
+    expected = (rows["policy"] * rows["value"]).sum(-1)
+    for b in range(3):
+        length = int(rows["mask"][:, b].sum())
+        for t in range(length):
+            total, weight = expected[t, b].clone(), 1.0
+            for k in range(t, length):
+                if k > t:
+                    weight = weight * rows["discount"][k - 1, b] * rows["trace"][k, b]
+                step = rows["reward"][k, b] + rows["discount"][k, b] * expected[k + 1, b]
+                total += weight * (step - expected[k, b])
+            torch.testing.assert_close(targets[t, b], total)
+    assert not targets[~rows["mask"]].any()
+
+
+def test_without_traces_soft_watkins_is_one_step_by_law() -> None:
+    rows = random_rows()
+    targets = soft_watkins_targets(**{**rows, "trace": torch.zeros_like(rows["trace"])})
+    expected = (rows["policy"] * rows["value"]).sum(-1)[1:]
+    one_step = torch.where(rows["mask"], rows["reward"] + rows["discount"] * expected, 0.0)
+    torch.testing.assert_close(targets, one_step)
+
+
+def test_a_greedy_policy_without_tolerance_is_retrace_by_law() -> None:
+    """Both are Watkins' Q(lambda): lambda after a greedy action, 0 after another."""
+    rows = random_rows()
+    T, B, A = 7, 3, 4
+    case = {
+        "online": rows["value"][None],
+        "target": torch.randn(1, T + 1, B, A, dtype=torch.float64),
+        "action": torch.randint(A, (T, B)),
+        "action_prob": torch.rand(T, B, dtype=torch.float64) * 0.9 + 0.1,
+        "extrinsic": rows["reward"],
+        "intrinsic": rows["reward"],
+        "discount": rows["mask"].double(),
+        "mask": rows["mask"],
+        "beta": torch.zeros(B, dtype=torch.float64),
+        "gamma": torch.full((B,), 0.9, dtype=torch.float64),
+        "values": "joint",
+    }
+    both = [
+        errors_of(**case, loss=LearnerConfig(loss=loss, target_epsilon=0.0, watkins_tolerance=0.0))
+        for loss in ("retrace", "soft_watkins")
+    ]
+    torch.testing.assert_close(*both)
+
+
+def as_played_by(batch: Batch, arm: int) -> Batch:
+    return replace(batch, arm=torch.full_like(batch.arm, arm))
+
+
+def test_cross_mixture_training_by_definition() -> None:
+    """eta times the loss of the arm that played, the rest the mean of every arm's."""
+    batch = random_batch(HEADS, LENGTHS)
+    own = make_learner(HEADS).update(batch)
+    every = [
+        make_learner(HEADS).update(as_played_by(batch, j)).metrics for j in range(HEADS.family.arms)
+    ]
+    for eta in (0.5, 0.0, 0.999):
+        crossed = make_learner(changed(HEADS, learner={"cross_mixture": eta})).update(batch)
+        torch.testing.assert_close(crossed.priorities, own.priorities)
+        for name in ("loss/extrinsic", "loss/intrinsic"):
+            mean = np.mean([metrics[name] for metrics in every])
+            expected = eta * own.metrics[name] + (1 - eta) * mean
+            assert crossed.metrics[name] == pytest.approx(expected, rel=1e-4)
+        for name in ("value/extrinsic", "batch_share/1", "action_gap/1"):
+            assert crossed.metrics[name] == pytest.approx(own.metrics[name], rel=1e-4)
+
+
+def test_every_arm_learns_its_scale_from_one_batch() -> None:
+    batch = as_played_by(random_batch(HEADS, LENGTHS), 1)
+    learner = make_learner(changed(HEADS, learner={"cross_mixture": 0.5}))
+    learner.update(batch)
+    assert (learner.weights()[0]["td_squares"] > 0).all()
+
+
+def test_arms_that_enter_the_heads_leave_the_state_alone_by_law() -> None:
+    networks = networks_of(NetworkConfig(arm_input="head", state_size=7), "vector", (3,))
+    T, B = 5, 2
+    inputs = (torch.randn(T, B, 3), torch.zeros(T, B, dtype=torch.int64), *torch.randn(2, T, B))
+    state = torch.randn(2, 2, B, 7)
+    arms = torch.arange(3).expand(B, 3)
+    value, after = networks.value(*inputs, arms, state)
+    assert value.shape == (2, T, B, 3, 4)
+    for arm in range(3):
+        one, same = networks.value(*inputs, torch.full((B,), arm), state)
+        torch.testing.assert_close(one, value[:, :, :, arm])
+        assert torch.equal(same, after)
+    assert not torch.allclose(value[:, :, :, 0], value[:, :, :, 1])
+
+
+def test_shared_values_have_one_torso_and_core() -> None:
+    separate = networks_of(NetworkConfig(), "pixels", (1, 84, 84), 255)
+    shared = networks_of(NetworkConfig(values="shared"), "pixels", (1, 84, 84), 255)
+    assert (shared.num_values, shared.num_cores) == (2, 1)
+    assert (separate.num_values, separate.num_cores) == (2, 2)
+    sizes = [sum(p.numel() for p in n.value.parameters()) for n in (separate, shared)]
+    assert sizes[1] < 0.6 * sizes[0]
+    learner = make_learner(PARTS["shared"])
+    metrics = learner.update(random_batch(PARTS["shared"])).metrics
+    assert {"loss/extrinsic", "loss/intrinsic", "gradient_norm/shared"} <= set(metrics)
+
+
+def test_the_combined_error_is_that_of_the_mixture_by_law() -> None:
+    """Without h, returns are linear: the combined error is delta^e + beta_j delta^i."""
+    batch = random_batch(CONFIG, LENGTHS)
+    plain = changed(CONFIG, learner={"transform": "identity"})
+    combined = changed(plain, learner={"value_loss": "combined"})
+    each, mixed = make_learner(plain).update(batch), make_learner(combined).update(batch)
+    torch.testing.assert_close(each.priorities, mixed.priorities)
+    assert mixed.metrics["td/mean_abs"] == pytest.approx(each.metrics["td/mean_abs"], rel=1e-4)
+    assert "loss/combined" in mixed.metrics
+    assert {"gradient_norm/extrinsic", "gradient_norm/intrinsic"} <= set(mixed.metrics)
+
+
+def test_both_heads_learn_from_the_combined_loss() -> None:
+    config = changed(PARTS["shared"], learner={"value_loss": "combined"})
+    learner = make_learner(config)
+    before = {name: p.clone() for name, p in learner.networks.value.named_parameters()}
+    learner.update(random_batch(config, LENGTHS))
+    for name, parameter in learner.networks.value.named_parameters():
+        if "advantage" in name and name.endswith("weight"):
+            assert not torch.equal(parameter, before[name]), name
+
+
+def test_decay_is_decoupled_and_of_the_values_alone() -> None:
+    """AdamW: weights shrink by rate x decay beside the step of Adam."""
+    rate, decay = CONFIG.learner.learning_rate, 0.05
+    batch = random_batch(CONFIG, LENGTHS)
+    plain, decayed = (
+        make_learner(changed(CONFIG, learner={"weight_decay": d})) for d in (0.0, decay)
+    )
+    before = {name: p.clone() for name, p in plain.networks.named_parameters()}
+    plain.update(batch)
+    decayed.update(batch)
+    after = dict(decayed.networks.named_parameters())
+    for name, weight in plain.networks.named_parameters():
+        shrunk = rate * decay * before[name] if name.startswith("value.") else 0.0
+        torch.testing.assert_close(after[name], weight - shrunk, rtol=1e-4, atol=1e-6)
+
+
+def test_a_new_residual_block_changes_nothing_by_law() -> None:
+    block, x = Residual(4, is_normalised=False), torch.randn(2, 4, 5, 5)
+    assert torch.equal(block(x), x)
+    torch.nn.init.ones_(block.gain)
+    assert not torch.equal(block(x), x)
+
+
+@pytest.mark.parametrize(
+    ("kind", "shape"), [("pixels", (1, 84, 84)), ("grid", (2, 7, 7)), ("vector", (5,))]
+)
+@pytest.mark.parametrize("normalise", ["none", "layer"])
+def test_a_residual_torso_sees_any_observation(kind: Any, shape: Any, normalise: Any) -> None:
+    config = NetworkConfig(channels=(4, 6, 6), torso="residual", normalise=normalise)
+    trunk = Trunk(config, kind, shape, is_normalised=normalise == "layer")
+    assert trunk(torch.rand(3, *shape)).shape == (3, trunk.num_features)
+
+
+def test_a_running_scale_of_all_arms_is_part_of_the_state() -> None:
+    learner = make_learner(ALL)
+    learner.update(random_batch(ALL, LENGTHS))
+    squares = learner.state_dict()["td_squares"]
+    assert squares.shape == (2, ALL.family.arms)  # one learned value, and the weights
+    assert (td_scale(squares) > 0).all()
+    assert betas(ALL.family)[0] == 0
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"learner": {"cross_mixture": 0.5}}, "set network.arm_input to head"),
+        ({"learner": {"cross_mixture": 1.5}}, "learner.cross_mixture must lie in"),
+        ({"learner": {"trust_region": -1.0}}, "learner.trust_region must not be negative"),
+        ({"learner": {"watkins_tolerance": -1.0}}, "learner.watkins_tolerance must not be"),
+        ({"learner": {"weight_decay": -1.0}}, "learner.weight_decay must not be negative"),
+        (
+            {"network": {"values": "joint"}, "learner": {"value_loss": "combined"}},
+            "set network.values to shared",
+        ),
+    ],
+)
+def test_settings_that_cannot_work_are_refused(changes: Any, message: str) -> None:
+    with pytest.raises(ConfigError, match=message):
+        changed(CONFIG, **changes)
