@@ -21,6 +21,7 @@ LATER_FIELDS: dict[int, tuple[str, ...]] = {
         "network.normalise",
         "network.vector_input",
         "network.arm_input",
+        "network.average_rate",
         "network.torso",
         "learner.watkins_tolerance",
         "learner.value_loss",
@@ -238,6 +239,7 @@ class NetworkConfig:
     inverse_head_size: int = 128  # hidden units of the inverse-dynamics classifier, NGU
     rnd_size: int = 128  # outputs of the random and of the trained RND network, NGU
     reward_input: Literal["raw", "squash"] = "raw"  # how the previous rewards enter the network
+    average_rate: float = 0.0  # at which the networks of evaluations follow the online; 0: equal
     vector_input: Literal["raw", "standard"] = "raw"  # standard: coordinates by running moments
     normalise: Literal["none", "layer"] = "none"  # layer norm in the value networks; PQN, BTR
     initial_weights: Literal["pytorch", "scaled"] = "pytorch"  # of the value networks; spec 44
@@ -250,7 +252,7 @@ class NetworkConfig:
             self, "network", "feature_size", "state_size", "head_size", "embedding_size",
             "inverse_head_size", "rnd_size", "view_gain",
         )  # fmt: skip
-        require_unit(self, "network", "head_slope")
+        require_unit(self, "network", "head_slope", "average_rate")
         for name in ("channels", "grid_channels"):
             sizes = getattr(self, name)
             require(
@@ -333,7 +335,9 @@ class LearnerConfig:
     watkins_tolerance: float = 0.01  # kappa of soft Watkins Q(lambda), MEME
     value_loss: Literal["each", "combined"] = "each"  # of Q^e and Q^i, or of their mixture; MEME
     trust_region: float = 0.0  # alpha: bootstrap from the online network; 0: from the target; MEME
-    cross_mixture: float = 1.0  # eta: share of the played arm in the loss, else all arms; MEME
+    # eta: share of the played arm in the loss, the rest is of all arms (MEME). All are learned from
+    # one unroll if network.arm_input is head; otherwise an arm is drawn for each window.
+    cross_mixture: float = 1.0
     mixture: Literal["identity", "h"] = "identity"  # how Q^e and beta_j Q^i are added
     transform: Literal["h", "identity"] = "h"  # the space values are learned in
     squash_epsilon: float = 1e-3  # epsilon of h, table
@@ -494,11 +498,6 @@ class Config:
             self.learner.value_loss == "each" or self.network.values != "joint",
             "learner.value_loss combined mixes two values, and a joint network has one: "
             "set network.values to shared, or learner.value_loss to each",
-        )
-        require(
-            self.learner.cross_mixture == 1 or self.network.arm_input == "head",
-            f"learner.cross_mixture {self.learner.cross_mixture} learns all arms from one unroll: "
-            f"set network.arm_input to head, or learner.cross_mixture to 1",
         )
         require(
             self.replay.capacity >= 2 * self.sequence.window_length,

@@ -33,7 +33,7 @@ class Evaluator:
         self._published = published
         epsilon = np.full(env.num_lanes, config.evaluator.epsilon)
         roles = (Role.EVALUATOR_EPISODES, Role.EVALUATOR_ACTIONS)
-        self.player = Player(config, env, epsilon, roles, 0, device)
+        self.player = Player(config, env, epsilon, roles, 0, device, is_evaluated=True)
         self._controller = make_controller(
             config.evaluator_controller,
             config.family.arms,

@@ -13,7 +13,7 @@ An update has two stages: `_forward` runs the networks and finds the errors (it 
 
 import copy
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, NamedTuple, Self
 
 import torch
@@ -25,6 +25,7 @@ from agent57.config import Config, require
 from agent57.data_parallel import LoneLearner
 from agent57.nets.networks import Networks
 from agent57.nets.standard import moments, pooled
+from agent57.ops.cross import cross_arms
 from agent57.ops.family import betas, gammas
 from agent57.ops.policy import epsilon_greedy, mix_values
 from agent57.ops.retrace import played_values
@@ -162,7 +163,7 @@ class Learner:
 
     def update(self, batch: Batch) -> Update:
         """One step of every optimiser; raises `NonFiniteUpdate` before any weight is touched."""
-        batch = batch.to(self._device)
+        batch = self._crossed(batch.to(self._device))
         windows = self._learned_windows(batch)
         found = self._compiled_forward(batch, windows)
         squares = self._group.gather(found.squares).sum(0)
@@ -187,6 +188,7 @@ class Learner:
             seen = moments(batch.observation[:-1].float(), batch.mask)
             self.networks.standard.follow(pooled(self._group.gather(seen)))
         self.num_updates += 1
+        self.networks.follow_average()
         if self.num_updates % self._config.learner.target_period == 0:
             self._target.load_state_dict(self.networks.value.state_dict())
         return Update(priorities=priorities.cpu(), metrics=metrics)
@@ -238,9 +240,20 @@ class Learner:
             "priority/max": largest_priority,
         }
 
+    def _crossed(self, batch: Batch) -> Batch:
+        """The batch, some of its windows with another arm if arms enter the core.
+
+        See `ops.cross`; where arms enter the heads, `_learned_windows` has all of them.
+        """
+        eta = self._config.learner.cross_mixture
+        if eta == 1 or self._config.network.arm_input == "head":
+            return batch
+        arm = cross_arms(batch.arm, batch.key, self.num_updates, eta, len(self._beta))
+        return replace(batch, arm=arm)
+
     def _learned_windows(self, batch: Batch) -> Windows:
-        """The batch, or each of its windows once for every arm (MEME's cross-mixture training)."""
-        if self._config.learner.cross_mixture == 1:
+        """The batch, or each of its windows once for every arm if arms enter the heads (MEME)."""
+        if self._config.learner.cross_mixture == 1 or self._config.network.arm_input == "core":
             return batch
         arms = torch.arange(len(self._beta), device=self._device)
         repeated = {

@@ -83,8 +83,13 @@ class Player:
         first_lane: int,
         device: torch.device,
         networks: Networks | None = None,
+        *,
+        is_evaluated: bool = False,
     ) -> None:
-        """`networks` may be shared with other players; by default the player makes its own."""
+        """`networks` may be shared with other players; by default the player makes its own.
+
+        A player that `is_evaluated` plays the averaged value networks, where there are any.
+        """
         self._config = config
         self._env = env
         self._epsilon = epsilon
@@ -94,6 +99,7 @@ class Player:
         self._beta, self._gamma = betas(config.family), gammas(config.family)
         networks = networks or make_networks(config, env.spec)
         self.networks = networks.to(device).eval().requires_grad_(False)
+        self._value_nets = self.networks.evaluated if is_evaluated else self.networks.value
         self._uniforms = LaneUniforms(config.run.seed, action_role, first_lane, env.num_lanes)
         self._side_by_side = SideBySide(device)
         self.curiosity = self._make_curiosity()
@@ -267,7 +273,7 @@ class Player:
         """Values [V, E, A] of the lanes' current observations, and the states after them."""
         previous = [torch.from_numpy(x).to(self._device)[None] for x in self._previous()]
         arm = torch.from_numpy(self._arm).to(self._device)
-        value, state = self.networks.value(
+        value, state = self._value_nets(
             self._prepared[None], *previous, arm, self._state, run=self._side_by_side
         )
         return value[:, 0], state

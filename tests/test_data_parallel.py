@@ -32,6 +32,7 @@ CASES = {  # name: configuration, windows of the first learner
     "unequal shares": (AGENT57, 2),
     "standard vectors": (changed(AGENT57, network={"vector_input": "standard"}), 3),
     "meme": (changed(small_config("meme"), replay={"importance_exponent": 0.6}), 3),
+    "arms that are drawn": (changed(AGENT57, learner={"cross_mixture": 0.5}), 3),
     "scaled errors": (changed(AGENT57, learner={"td_scale": "both"}), 3),
 }
 

@@ -644,3 +644,19 @@ def test_states_from_before_errors_were_measured_still_load() -> None:
     assert torch.equal(td_scale(known), torch.full_like(squares, 2.0))
     learner.load_state_dict({**state, "networks": {**networks, "td_squares": 3 * known}})
     assert torch.equal(learner.weights()[0]["td_squares"], 3 * known)
+
+
+def test_the_average_follows_the_online_networks_by_hand() -> None:
+    learner = make_learner(changed(CONFIG, network={"average_rate": 0.25}))
+    assert learner.networks.average is not None
+    expected = [weight.clone() for weight in learner.networks.average.parameters()]
+    for update in range(3):
+        learner.update(random_batch(CONFIG, seed=update))
+        online = learner.networks.value.parameters()
+        expected = [0.75 * old + 0.25 * new for old, new in zip(expected, online, strict=True)]
+        torch.testing.assert_close(list(learner.networks.average.parameters()), expected)
+
+
+def test_without_an_average_evaluations_play_the_online_networks() -> None:
+    networks = make_learner(CONFIG).networks
+    assert networks.evaluated is networks.value

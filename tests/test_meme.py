@@ -13,6 +13,7 @@ from agent57.actor import Actor
 from agent57.config import Config, ConfigError, LearnerConfig, NetworkConfig
 from agent57.learner import Learner
 from agent57.nets.torso import Residual, Trunk
+from agent57.ops.cross import cross_arms
 from agent57.ops.family import betas
 from agent57.ops.retrace import soft_watkins_targets, soft_watkins_traces
 from agent57.ops.td import batch_scale, td_scale, trust_region
@@ -274,6 +275,18 @@ def test_cross_mixture_training_by_definition() -> None:
             assert crossed.metrics[name] == pytest.approx(own.metrics[name], rel=1e-4)
 
 
+def test_arms_are_drawn_where_they_enter_the_core_by_law() -> None:
+    """Only the arm of some windows changes: for them the loss is that of another player."""
+    config = changed(CONFIG, learner={"cross_mixture": 0.0})
+    batch = random_batch(CONFIG, LENGTHS)
+    drawn = cross_arms(batch.arm, batch.key, 0, 0.0, CONFIG.family.arms)
+    assert not torch.equal(drawn, batch.arm)
+    crossed = make_learner(config).update(batch)
+    expected = make_learner(CONFIG).update(replace(batch, arm=drawn))
+    assert crossed.metrics == expected.metrics
+    assert torch.equal(crossed.priorities, expected.priorities)
+
+
 def test_every_arm_learns_its_scale_from_one_batch() -> None:
     batch = as_played_by(random_batch(HEADS, LENGTHS), 1)
     learner = make_learner(changed(HEADS, learner={"cross_mixture": 0.5}))
@@ -375,7 +388,6 @@ def test_a_running_scale_of_all_arms_is_part_of_the_state() -> None:
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"learner": {"cross_mixture": 0.5}}, "set network.arm_input to head"),
         ({"learner": {"cross_mixture": 1.5}}, "learner.cross_mixture must lie in"),
         ({"learner": {"trust_region": -1.0}}, "learner.trust_region must not be negative"),
         ({"learner": {"watkins_tolerance": -1.0}}, "learner.watkins_tolerance must not be"),

@@ -319,3 +319,17 @@ def test_any_kind_of_task_can_be_played() -> None:
         player = make_player(config, make_env(config.env, 2))
         rows = play(player, 3, [0, 1])
         assert all(np.isfinite(row.value).all() for row in rows)
+
+
+def test_evaluations_play_the_average_and_actors_the_online_networks() -> None:
+    config = changed(CONFIG, network={"average_rate": 0.5})
+    networks = make_networks(config, SPEC)
+    assert networks.average is not None
+    for weight in networks.average.parameters():
+        torch.nn.init.zeros_(weight)
+    for is_evaluated in (True, False):
+        env = walk(3)
+        epsilon = np.zeros(env.num_lanes)
+        player = Player(config, env, epsilon, ROLES, 0, CPU, networks, is_evaluated=is_evaluated)
+        player.begin(np.ones(3, bool), np.zeros(3, np.int64))
+        assert bool(player.decide().value.any()) != is_evaluated

@@ -1,5 +1,6 @@
 """All networks of one agent, built for a task: the value networks and the two of novelty (NGU)."""
 
+import copy
 from collections.abc import Callable
 from functools import partial
 from typing import Any
@@ -38,6 +39,10 @@ class Networks(nn.Module):
         is_standard = spec.kind == "vector" and network.vector_input == "standard"
         self.standard = Standard(spec.observation_shape[0]) if is_standard else None
         self.value = ValueNets(config, make_trunk, spec.num_actions)
+        self._average_rate = network.average_rate
+        self.average = (
+            copy.deepcopy(self.value).requires_grad_(False) if network.average_rate else None
+        )
         self.embedding = Embedding(network, make_trunk(), spec.num_actions) if is_curious else None
         self.rnd = Rnd(network, make_trunk) if is_curious else None
         for module in self.modules():
@@ -58,6 +63,22 @@ class Networks(nn.Module):
     def state_size(self) -> int:
         """Units H of each recurrent state; 0 without a recurrent core."""
         return self.value.state_size
+
+    @torch.no_grad()
+    def follow_average(self) -> None:
+        """Move the averaged value networks towards the online ones.
+
+        The greedy policy changes with every update; the policy of the average is steadier.
+        """
+        if self.average is not None:
+            averages, online = self.average.parameters(), self.value.parameters()
+            for average, weight in zip(averages, online, strict=True):
+                average.lerp_(weight, self._average_rate)
+
+    @property
+    def evaluated(self) -> ValueNets:
+        """The value networks that evaluations play: the average, if there is one."""
+        return self.value if self.average is None else self.average
 
     def _load_from_state_dict(self, state_dict: dict[str, Any], prefix: str, *args: Any) -> None:  # noqa: ANN401
         """Pass over `td_squares`, which is for actors and once belonged to the networks."""

@@ -113,7 +113,9 @@ class TrainedRun:
         epsilons = np.full(env.num_lanes, epsilon)
         if networks is None:
             networks = self.make_networks(env.spec)
-        player = Player(config, env, epsilons, ROLES, first_lane, device, networks)
+        player = Player(
+            config, env, epsilons, ROLES, first_lane, device, networks, is_evaluated=True
+        )
         if player.curiosity is not None and self.curiosity is not None:
             fresh, saved = player.curiosity.state_dict(), self.curiosity["memory"]
             for name in ("moments", "scale"):
