@@ -1,6 +1,15 @@
 """python -m agent57."""
 
-from agent57.cli import main
+import os
+import sys
+from pathlib import Path
+
+# `python -m` lets the current folder go before everything installed. In a run folder that came from
+# somebody else, a file such as torch.py would be run instead of PyTorch.
+if Path("config.json").exists() and sys.path[0] in ("", os.getcwd()):
+    del sys.path[0]
+
+from agent57.cli import main  # noqa: E402
 
 if __name__ == "__main__":
     main()

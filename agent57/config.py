@@ -598,11 +598,26 @@ def _build(
             require(isinstance(value, dict), f"config field {path}{name} must be a group of fields")
             built[name] = _build(type(default()), value, f"{path}{name}.", optional)
         else:
-            choices = get_args(fields[name].type)
-            require(
-                get_origin(fields[name].type) is not Literal or value in choices,
-                f"config field {path}{name} must be one of {', '.join(map(str, choices))}, "
-                f"got {value}",
-            )
             built[name] = tuple(value) if isinstance(value, list) else value
+            _check_type(fields[name].type, built[name], f"config field {path}{name}")
     return kind(**built)
+
+
+def _check_type(kind: Any, value: Any, name: str) -> None:  # noqa: ANN401
+    """Refuse a value that is not of the field's type, such as one from an edited file."""
+    if get_origin(kind) is Literal:
+        choices = get_args(kind)
+        is_choice = isinstance(value, str) and value in choices
+        require(is_choice, f"{name} must be one of {', '.join(map(str, choices))}, got {value!r}")
+    elif get_origin(kind) is tuple:
+        require(isinstance(value, tuple), f"{name} must be a list, got {value!r}")
+        inner, *more = get_args(kind)
+        inners = [inner] * len(value) if more == [...] else [inner, *more]
+        require(len(value) == len(inners), f"{name} must hold {len(inners)} values, got {value!r}")
+        for each, item in zip(inners, value, strict=True):
+            _check_type(each, item, name)
+    else:
+        words = {int: "a whole number", float: "a number", str: "text", bool: "true or false"}
+        allowed = (int, float) if kind is float else kind
+        is_kind = isinstance(value, allowed) and (kind is bool or not isinstance(value, bool))
+        require(is_kind, f"{name} must be {words[kind]}, got {value!r}")

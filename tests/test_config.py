@@ -183,7 +183,7 @@ def test_fields_that_are_unknown_or_missing_are_errors() -> None:
         from_dict({**to_dict(Config()), "env": 3})
     values = to_dict(Config())
     values["env"]["actions"] = "all"
-    with pytest.raises(ConfigError, match="env.actions must be one of full, minimal, got all"):
+    with pytest.raises(ConfigError, match="env.actions must be one of full, minimal, got 'all'"):
         from_dict(values)
 
 
@@ -254,3 +254,24 @@ def test_a_cluster_that_cannot_work_is_one_line(sections: dict, message: str) ->
 
 def test_lanes_are_spread_evenly() -> None:
     assert changed(Config(), run={"runtime": "cluster"}).lanes_per_actor == 16
+
+
+@pytest.mark.parametrize(
+    ("section", "name", "value", "words"),
+    [
+        ("run", "seed", 1.5, "run.seed must be a whole number, got 1.5"),
+        ("run", "seed", True, "run.seed must be a whole number, got True"),
+        ("env", "name", 5, "env.name must be text, got 5"),
+        ("learner", "learning_rate", "x", "learner.learning_rate must be a number, got 'x'"),
+        ("learner", "learning_rate", None, "learner.learning_rate must be a number, got None"),
+        ("cluster", "dashboard", 1, "cluster.dashboard must be true or false, got 1"),
+        ("family", "betas", 0.5, "family.betas must be a list, got 0.5"),
+        ("network", "channels", [1, 2, "x"], "network.channels must be a whole number, got 'x'"),
+        ("learner", "loss", ["retrace"], "learner.loss must be one of retrace, n_step"),
+    ],
+)
+def test_values_of_the_wrong_type_are_named(section, name, value, words) -> None:
+    values = to_dict(Config())
+    values[section][name] = value
+    with pytest.raises(ConfigError, match=words):
+        from_dict(values)

@@ -53,7 +53,7 @@ def main(args: list[str], console: Console) -> None:
             report.write(known.json)
     if not known.quick:  # tiny networks tell nothing about large ones
         costs.write(costs_file())
-        console.print(f"costs for `agent57 plan`: {costs_file()}", highlight=False)
+        console.print(f"costs for `agent57 plan`: {costs_file()}", markup=False, highlight=False)
 
 
 def show(report: "Report", console: Console) -> None:
@@ -61,12 +61,14 @@ def show(report: "Report", console: Console) -> None:
     machine = ", ".join(f"{name} {value}" for name, value in report.machine.items())
     limits = ", ".join(f"{name} {value:.1f}" for name, value in report.limits.items())
     for line in (machine, limits, _flops(report.parts)):
-        console.print(line, highlight=False)
+        console.print(line, markup=False, highlight=False)
     console.print(_table("parts", report.parts))
     for name, results in report.scaling.items():
         console.print(_table(f"by {name}", results))
     sizes = ", ".join(f"{game} {size:.0f}" for game, size in report.bytes_per_transition.items())
-    console.print(f"bytes per transition: {sizes} (aim: mean at most 350)", highlight=False)
+    console.print(
+        f"bytes per transition: {sizes} (aim: mean at most 350)", markup=False, highlight=False
+    )
 
 
 def _flops(parts: "list[Result]") -> str:

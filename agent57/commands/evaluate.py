@@ -7,7 +7,7 @@ from typing import Annotated
 import tyro
 from rich.console import Console
 
-from agent57.commands.options import parse
+from agent57.commands.options import parse, vouch_for
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -32,11 +32,15 @@ class Evaluate:
     """Write the numbers to this file."""
     device: str = "auto"
     """cpu, cuda, cuda:1, ...; auto is the GPU if there is one."""
+    trust: bool = False
+    """Run the code of an environment that is not an installed package."""
 
 
 def main(args: list[str], console: Console) -> None:
     """Play."""
     known = parse(Evaluate, "evaluate", args)
+    if known.trust:
+        vouch_for(known.run)
     from agent57.trained.evaluation import Trial, evaluate
 
     trial = Trial(

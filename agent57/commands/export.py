@@ -38,12 +38,16 @@ def main(args: list[str], console: Console) -> None:
     if known.csv is not None:
         from agent57.storage.csv_export import export_csv
 
-        num_rows = export_csv(known.run, known.table, known.csv)
+        num_rows, damage = export_csv(known.run, known.table, known.csv)
+        for text in damage:
+            _say(console, f"{text}: left out")
         _say(console, f"{known.csv}: {num_rows:,} rows")
     if known.weights is not None:
         from agent57.trained.policy_file import read_trained, write_policy
 
         run = read_trained(known.run)
+        for text in run.damaged:
+            _say(console, f"{text}: using the checkpoint before it")
         num_bytes = write_policy(run, run.task(), known.weights, half=known.half)
         _say(console, f"{known.weights}: {num_bytes / 1e6:.1f} MB")
 

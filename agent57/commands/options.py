@@ -3,11 +3,13 @@
 import contextlib
 import io
 import re
+from pathlib import Path
 from typing import Any, TypeVar
 
 import tyro
 
 from agent57.config import ConfigError
+from agent57.storage.folder import read_config
 
 Options = TypeVar("Options")
 BOX = "╭╮╰╯│─ "
@@ -26,6 +28,14 @@ def parse(kind: type[Options], command: str, args: list[str], **more: Any) -> An
             raise
         text = one_line(messages.getvalue())
         raise ConfigError(f"{text} (see agent57 {command} --help)") from None
+
+
+def vouch_for(path: Path) -> None:
+    """Let the environment of a run folder or policy file import any module, as --trust says."""
+    from agent57.envs.gymnasium import trust
+    from agent57.trained.policy_file import read_trained
+
+    trust((read_config(path) if path.is_dir() else read_trained(path).config).env.name)
 
 
 def one_line(box: str) -> str:

@@ -12,6 +12,7 @@ from agent57.commands.options import parse
 from agent57.commands.train import Train, apply_overrides, on_cluster
 from agent57.config import Config, require
 from agent57.defaults import default_config
+from agent57.envs.gymnasium import trust
 from agent57.envs.make import check_env
 from agent57.planning.forecast import GPU_EFFICIENCY, Forecast, Machines, forecast, with_task
 from agent57.planning.machine_costs import Costs, costs_file, machine_costs
@@ -96,6 +97,7 @@ def main(args: list[str], console: Console) -> None:
     require(known.machines == 1 or known.actors > 1, "--machines above 1 need --actors above 1")
     row = Row("this plan", known.actors, known.lanes_per_actor, machines)
     config = _configured(known, rest, row)
+    trust(config.env.name)
     spec = check_env(config.env)
     costs = machine_costs() if known.costs is None else Costs.read(known.costs)
     costs = with_task(costs, config.env)

@@ -27,4 +27,6 @@ def main(args: list[str], console: Console) -> None:
 
     file = write_report(list(known.runs), known.out)
     size = file.stat().st_size / 1e6
-    console.print(f"report: {file} ({size:.1f} MB); open it in a browser", highlight=False)
+    console.print(
+        f"report: {file} ({size:.1f} MB); open it in a browser", markup=False, highlight=False
+    )

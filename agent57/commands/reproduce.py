@@ -61,7 +61,7 @@ def main(args: list[str], console: Console) -> None:
     with QueueView(console) as view:
         found = reproduce(experiment, known.budget, runs, out, known.jobs, view)
     show(experiment, found.results, found.verdicts, console)
-    console.print(f"card, data and figures: {out}", highlight=False)
+    console.print(f"card, data and figures: {out}", markup=False, highlight=False)
     if not found.is_claim_met:
         raise RunFailed(f"{known.name} fell short of the paper's claim; see {out}")
 

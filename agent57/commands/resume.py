@@ -8,7 +8,7 @@ from typing import Annotated
 import tyro
 from rich.console import Console
 
-from agent57.commands.options import parse
+from agent57.commands.options import parse, vouch_for
 from agent57.commands.train import mirrored
 from agent57.storage.folder import read_config
 
@@ -22,7 +22,9 @@ class Resume:
     frames: int | None = None
     """Raise the frames to train for."""
     ray_address: str | None = None
-    """Of the Ray to join, for a run on a cluster; by default the one it had."""
+    """The Ray to join, for a run that was trained on one: host:port, or '' for this machine."""
+    trust: bool = False
+    """Run the code of an environment that is not an installed package."""
     wandb: bool = False
     """Mirror the metrics to Weights & Biases (pip install 'agent57[wandb]')."""
 
@@ -30,6 +32,8 @@ class Resume:
 def main(args: list[str], console: Console) -> int:
     """Go on with a run; 0 if it was finished, STOPPED if it was told to stop."""
     known = parse(Resume, "resume", args)
+    if known.trust:
+        vouch_for(known.run)
     with mirrored(known.run, read_config(known.run)) if known.wandb else nullcontext():
         from agent57.runtime.run import STOPPED, resume
 

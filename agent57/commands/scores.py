@@ -56,10 +56,10 @@ def print_scores(
         _print_table1(result, console)
     else:
         _print_games(result, console)
-    console.print(result["note"], highlight=False)
+    console.print(result["note"], markup=False, highlight=False)
     if json_file is not None:
         write_json(json_file, result)
-        console.print(f"Written to {json_file}", highlight=False)
+        console.print(f"Written to {json_file}", markup=False, highlight=False)
 
 
 def _print_table1(result: dict[str, Any], console: Console) -> None:
@@ -85,6 +85,7 @@ def _print_table1(result: dict[str, Any], console: Console) -> None:
         f"Recomputed from the per-game scores. {len(differences) - num_apart} of "
         f"{len(differences)} numbers agree with the paper's table 1 to {tolerance}{mark}; "
         f"the largest difference is {max(differences):.2f}.",
+        markup=False,
         highlight=False,
     )
 
@@ -101,6 +102,7 @@ def _print_games(result: dict[str, Any], console: Console) -> None:
     console.print(
         f"The scores themselves and their deviations: --json FILE, or a terminal of {num_columns} "
         f"columns (this one has {console.width}).",
+        markup=False,
         highlight=False,
     )
 

@@ -46,7 +46,7 @@ def main(args: list[str], console: Console) -> None:
     with server.open_socket(known.host, known.port, PORT) as listener:
         token = server.new_token(known.host)
         page = server.address(listener, known.host, token)
-        console.print(f"watch: {page}", highlight=False, soft_wrap=True)
+        console.print(f"watch: {page}", markup=False, highlight=False, soft_wrap=True)
         if known.open:
             webbrowser.open(page)
         server.serve(runs, listener, token)

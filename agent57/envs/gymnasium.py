@@ -7,10 +7,17 @@ import difflib
 import enum
 import functools
 import importlib
+import importlib.machinery
+import importlib.metadata
+import importlib.util
 import multiprocessing
 import signal
+import site
+import sys
+import sysconfig
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, Literal, cast
 
 import ale_py
@@ -245,6 +252,7 @@ def is_registered(name: str) -> bool:
     if not package and name.startswith(("MiniGrid", "BabyAI")):
         package = "minigrid"
     if package:
+        _check_trusted(name, package)
         try:
             importlib.import_module(package)
         except ImportError as cause:
@@ -253,6 +261,41 @@ def is_registered(name: str) -> bool:
                 f"env.name {name!r} needs the package {package}: pip install {extra}"
             ) from cause
     return name_there in gymnasium.registry
+
+
+_trusted: set[str] = set()
+
+
+def trust(name: str) -> None:
+    """Let an environment name import any module: the user typed it, or vouches for it."""
+    _trusted.add(name)
+
+
+def _check_trusted(name: str, package: str) -> None:
+    """Refuse to import a module that only lies around: a run folder may have brought it along."""
+    module = package.partition(".")[0]
+    if name in _trusted or module in sys.modules:
+        return
+    spec = importlib.util.find_spec(module)  # imports nothing: it is a top-level name
+    if spec is not None and not _is_installed(module, spec):
+        raise ConfigError(
+            f"env.name {name!r} would run {spec.origin or module}, which is not an installed "
+            f"package: give --trust (trust=True in Python) if you know that code"
+        )
+
+
+def _is_installed(module: str, spec: importlib.machinery.ModuleSpec) -> bool:
+    """Whether a module belongs to Python or to an installed package, editable ones included."""
+    if spec.origin in ("built-in", "frozen"):
+        return True
+    paths = sysconfig.get_paths()
+    libraries = [paths["purelib"], paths["platlib"], site.getusersitepackages()]
+    places = [spec.origin] if spec.origin else list(spec.submodule_search_locations or ())
+    roots = [Path(root).resolve() for root in (*libraries, paths["stdlib"], paths["platstdlib"])]
+    if places and all(any(r in Path(p).resolve().parents for r in roots) for p in places):
+        return True
+    installed = importlib.metadata.distributions(path=libraries)
+    return any(module in (d.read_text("top_level.txt") or "").split() for d in installed)
 
 
 def _make(name: str, render_mode: str | None) -> gymnasium.Env:

@@ -96,7 +96,7 @@ class Job:
         """Return the command that begins the run, or resumes it after an interruption."""
         program = [sys.executable, "-m", "agent57"]
         if any((self.folder / CHECKPOINTS).glob("[0-9]*.json")):
-            return [*program, "resume", *self._raised_frames(), str(self.folder)]
+            return [*program, "resume", "--trust", *self._raised_frames(), str(self.folder)]
         if (self.folder / CONFIG_FILE).exists():  # interrupted before its first checkpoint
             shutil.rmtree(self.folder)
         return [*program, "train", "--config", str(self.settings), "--out", str(self.folder)]

@@ -21,7 +21,7 @@ NAME = "000000000001"
 
 def export_weights(run: Path, out: Path) -> int:
     """Write a run's networks, in half precision, and what its evaluator knows; their bytes."""
-    config, state = read_config(run), newest_state(run / CHECKPOINTS)
+    config, (state, _) = read_config(run), newest_state(run / CHECKPOINTS)
     evaluator = state["parts"]["evaluator"]
     kept = {
         "config": state["config"],

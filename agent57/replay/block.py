@@ -8,6 +8,7 @@ Images shrink well under zstd when consecutive frames are taken together. Vector
 observations do not, and are kept raw.
 """
 
+import math
 import struct
 import sys
 import threading
@@ -104,6 +105,29 @@ class Block:
         """Memory this block takes: its arrays and the Python objects around them."""
         state = 0 if self.state is None else _ARRAY_BYTES + self.state.nbytes
         return _OBJECT_BYTES + len(self.observations) + _ARRAY_BYTES + self.steps.nbytes + state
+
+    def check_fits(self, layout: Layout, period: int) -> None:
+        """Raise ValueError unless this block holds what a run with this layout stores.
+
+        Called before anything is decompressed: a forged block may claim any size.
+        """
+        shape = layout.observation_shape
+        row_bytes = math.prod(shape) * np.dtype(layout.observation_dtype).itemsize
+        raw_bytes = len(self.observations)
+        if self.is_compressed:
+            try:
+                raw_bytes = zstandard.get_frame_parameters(self.observations).content_size
+            except zstandard.ZstdError:
+                raw_bytes = 0
+        fits = (
+            0 < self.length <= period
+            and raw_bytes == (self.length + 1) * row_bytes
+            and self.steps.dtype == layout.step_dtype
+            and (self.state is None or self.state.shape == layout.state_shape)
+            and bool((self.steps["action"] < layout.num_actions).all())
+        )
+        if not fits:
+            raise ValueError(f"block {self.index} of episode {self.episode} does not fit the run")
 
     def completes_window(self, sequence: SequenceConfig) -> bool:
         """Whether a window ends with this block: enough blocks before it, or the episode's end."""

@@ -45,6 +45,8 @@ class Replay:
                 f"replay.capacity must hold a window ({sequence.window_length}), "
                 f"got {config.capacity}"
             )
+        self._layout = layout
+        self._period = sequence.replay_period
         self._exponent = config.priority_exponent
         self._rng = rng
         self._lock = threading.Lock()
@@ -220,7 +222,7 @@ class Replay:
             messages = (message.numpy().tobytes() for message in state["blocks"])
             blocks = enumerate(map(Block.from_bytes, messages), state["store"]["oldest_id"])
         with self._lock:
-            self._store.load_state_dict(state["store"], blocks)
+            self._store.load_state_dict(state["store"], map(self._checked, blocks))
             weights = np.zeros(self._store.num_slots)
             live = np.array(self._store.live_ids, np.int64)
             weights[live % len(weights)] = state["weight"].numpy()
@@ -230,6 +232,10 @@ class Replay:
             self._num_windows_inserted = state["num_windows_inserted"]
             self._rng.bit_generator.state = state["rng"]
         self.check_valid()
+
+    def _checked(self, item: tuple[int, Block]) -> tuple[int, Block]:
+        item[1].check_fits(self._layout, self._period)
+        return item
 
     @staticmethod
     def without_oldest(state: dict[str, Any], first_id: int) -> dict[str, Any]:

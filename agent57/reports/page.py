@@ -28,7 +28,8 @@ from agent57.reports.sections import (
     training,
 )
 from agent57.reports.suite_section import suite_section
-from agent57.storage.folder import write_atomic
+from agent57.storage.checkpoint import changed_journals
+from agent57.storage.folder import CHECKPOINTS, write_atomic
 from agent57.storage.history import RunHistory, find_runs
 from agent57.storage.tail import RunTail
 
@@ -43,7 +44,9 @@ def write_report(paths: list[Path], out: Path | None) -> Path:
     for path in find_runs(paths):
         tail = RunTail(path)
         tail.poll()
-        runs.append(tail.history())
+        history = tail.history()
+        damage = (*history.damage, *changed_journals(path, path / CHECKPOINTS))
+        runs.append(dataclasses.replace(history, damage=damage))
     suite = suite_results(paths)
     file = out or (paths[0] / "report.html" if len(paths) == 1 else Path("report.html"))
     page = render(runs, suite)

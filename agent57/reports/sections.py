@@ -2,6 +2,7 @@
 
 import base64
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 from agent57.config import Config, ConfigError
@@ -46,9 +47,13 @@ def overview(runs: Sequence[RunHistory]) -> Section:
             "trained for": duration(latest.get("seconds", 0.0)),
             "frames per second": _number(latest.get("frames_per_second")),
             "evaluator, last 5 episodes": _number(latest.get("evaluator/return")),
-            "best arm": "-" if arm is None else f"{int(arm)} ({arm_note(run.arms[int(arm)])})",
+            "best arm": "-",
             "scale": run.config.run.scale,
         }
+        if arm is not None and 0 <= arm < len(run.arms):
+            facts["best arm"] = f"{int(arm)} ({arm_note(run.arms[int(arm)])})"
+        if run.damage:
+            facts["damage"] = "; ".join(run.damage)
         if run.env in suite_games("atari57") and "evaluator/return" in latest:
             hns = human_normalised(latest["evaluator/return"], run.env, "agent57")
             facts["human-normalised"] = f"{100 * hns:.1f} %"
@@ -203,13 +208,18 @@ def training(groups: Sequence[Group]) -> Section:
     }
 
 
+def _is_own_file(folder: Path, file: Path) -> bool:
+    """Whether a file really lies in the run folder: links may show files of this machine."""
+    return file.is_file() and folder.resolve() in file.resolve().parents
+
+
 def films(runs: Sequence[RunHistory]) -> Section:
     """Videos found in the run folders, inside the page."""
     found: list[Section] = []
     left = MAX_VIDEO_BYTES
     for run in runs:
         for file in sorted([*run.path.glob("*.*"), *run.path.glob("videos/*.*")]):
-            if file.suffix not in VIDEOS:
+            if file.suffix not in VIDEOS or not _is_own_file(run.path, file):
                 continue
             left -= file.stat().st_size
             if left < 0:

@@ -5,7 +5,7 @@ import io
 import os
 import warnings
 from collections.abc import Callable, Iterator
-from dataclasses import replace
+from dataclasses import fields, replace
 from functools import partial
 from pathlib import Path
 
@@ -14,6 +14,7 @@ from rich.console import Console
 
 from agent57.compilation import check_compiler
 from agent57.config import Config, ConfigError, require
+from agent57.envs.gymnasium import trust
 from agent57.envs.make import check_env, check_options
 from agent57.envs.spec import EnvironmentFault
 from agent57.learner import NonFiniteUpdate, check_precision
@@ -51,7 +52,7 @@ def choose_device(name: str) -> torch.device:
         return torch.device("cuda" if torch.cuda.is_available() else "cpu")
     try:
         device = torch.device(name)
-        torch.empty(0, device=device)
+        torch.ones(1, device=device).item()  # "meta" has no data
     except (RuntimeError, AssertionError) as error:
         reason = str(error).splitlines()[0]
         raise ConfigError(f"--device {name} cannot be used: {reason}") from None
@@ -60,6 +61,7 @@ def choose_device(name: str) -> torch.device:
 
 def start(config: Config, out: Path, console: Console, hooks: Hooks | None = None) -> bool:
     """Train a new run; whether it was finished, and not stopped before."""
+    trust(config.env.name)
     check_free(out)
     device = choose_device(config.run.device)
     check_precision(config, device)
@@ -68,7 +70,7 @@ def start(config: Config, out: Path, console: Console, hooks: Hooks | None = Non
     check_options(config.env)
     with _on_ray(config, device, console):  # first: one without room leaves no folder behind
         if device.type == "cpu" and not console.quiet:
-            console.print(expectation(config), highlight=False)
+            console.print(expectation(config), markup=False, highlight=False)
         folder = RunFolder.create(out, config)
         return _run(config, folder, device, console, hooks or Hooks(), is_resumed=False)
 
@@ -88,6 +90,12 @@ def resume(
             "--ray-address is for runs on a cluster: this one was trained in one process",
         )
         config = replace(config, cluster=replace(config.cluster, ray_address=ray_address))
+    elif config.cluster.ray_address:
+        address = config.cluster.ray_address
+        raise ConfigError(
+            f"{path} was trained on the Ray at {address}: resume it there with "
+            f"--ray-address {address}, or on this machine with --ray-address ''"
+        )
     if frames is not None:
         require(
             frames >= config.run.frames,
@@ -232,7 +240,7 @@ def _what_is_left(path: Path, saver: Saver) -> str:
 
 def _write_evidence(file: Path, error: NonFiniteUpdate, parts: Parts) -> str:
     """Save the batch that broke an update, with the learner as it was before; where it is."""
-    batch = {name: getattr(error.batch, name) for name in error.batch.__slots__}
+    batch = {f.name: getattr(error.batch, f.name) for f in fields(error.batch)}
     buffer = io.BytesIO()
     torch.save({"batch": batch, "learner": parts.learner_state()}, buffer)
     try:
@@ -250,5 +258,5 @@ def _say_goodbye(
     verb = "finished" if done else "stopped"
     console.print(f"{verb} after {frames:,} frames and {duration(journal.seconds)} of training")
     command = f"agent57 resume {path}" + (f" --frames {2 * config.run.frames}" if done else "")
-    console.print(f"go on with: {command}", highlight=False)
+    console.print(f"go on with: {command}", markup=False, highlight=False)
     return done

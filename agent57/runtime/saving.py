@@ -1,6 +1,8 @@
 """Brings a run to disk and back: what a checkpoint holds, and what is said when one goes wrong."""
 
+import struct
 from collections.abc import Callable
+from typing import Any
 
 import torch
 
@@ -19,6 +21,23 @@ FREE_FIELDS = {
     "run.checkpoints_kept", "cluster.ray_address", "cluster.dashboard", "cluster.actor_cpus",
     "cluster.actor_gpus", "cluster.actor_threads", "cluster.learners", "env.step_seconds",
 }  # fmt: skip
+
+
+def check_same_config(config: Config, state: dict[str, Any]) -> None:
+    """Refuse a configuration that is not the one a checkpoint was written with."""
+    try:
+        saved = from_dict(state["config"])
+    except ConfigError:
+        raise
+    except (LookupError, TypeError, ValueError, AttributeError) as error:
+        reason = f"{type(error).__name__} {error}"
+        raise ConfigError(f"the checkpoint's configuration cannot be read: {reason}") from None
+    for name, (now, then) in difference(config, saved).items():
+        require(
+            name in FREE_FIELDS,
+            f"config.json says {name} = {now}, but the run was trained with {then}: "
+            f"set it back, or train anew in another folder",
+        )
 
 
 class Saver:
@@ -117,7 +136,7 @@ class Saver:
         is_whole = checkpoint.first_block == 0
         for text in checkpoint.damaged:
             self._warn(f"{text}: using the checkpoint before it" if is_whole else text)
-        self._check_config(checkpoint)
+        check_same_config(self._config, checkpoint.state)
         num_dropped = self._load(checkpoint)
         if not is_whole:
             self._warn(
@@ -128,15 +147,6 @@ class Saver:
             self._warn(
                 f"{num_dropped} running episodes could not be rebuilt and start afresh: "
                 f"the environment is not deterministic"
-            )
-
-    def _check_config(self, checkpoint: Checkpoint) -> None:
-        saved = from_dict(checkpoint.state["config"])
-        for name, (now, then) in difference(self._config, saved).items():
-            require(
-                name in FREE_FIELDS,
-                f"config.json says {name} = {now}, but the run was trained with {then}: "
-                f"set it back, or train anew in another folder",
             )
 
     def _load(self, checkpoint: Checkpoint) -> int:
@@ -151,14 +161,17 @@ class Saver:
             num_dropped = self._parts.load_state_dict(
                 state["parts"], checkpoint.blocks, checkpoint.first_block
             )
-            missing = self._journal.load_state_dict(state["journal"])
+            damage = self._journal.load_state_dict(state["journal"])
         except (EnvironmentFault, PartLost, torch.OutOfMemoryError):
             raise
-        except (KeyError, ValueError, TypeError, RuntimeError, AssertionError) as error:
+        except (
+            LookupError, ValueError, TypeError, RuntimeError, AssertionError, AttributeError,
+            OverflowError, MemoryError, struct.error,
+        ) as error:  # fmt: skip
             reason = (str(error).splitlines() or [type(error).__name__])[0]
             raise ConfigError(
                 f"checkpoint {checkpoint.name} was not written by this version of agent57: {reason}"
             ) from error
-        for text in missing:
+        for text in damage:
             self._warn(text)
         return num_dropped

@@ -12,7 +12,6 @@ interrupted write and are removed by the next one.
 
 import contextlib
 import io
-import re
 import struct
 import threading
 from collections.abc import Callable, Iterable, Iterator
@@ -23,7 +22,9 @@ from typing import Any, Protocol
 import torch
 
 from agent57.config import ConfigError
+from agent57.storage.folder import JOURNALS, checksum_of, make_own_folder, open_plain
 from agent57.storage.manifest import (
+    OWN_NAME,
     DamagedCheckpoint,
     Entry,
     files_of,
@@ -36,7 +37,6 @@ from agent57.storage.manifest import (
 
 _RECORD = struct.Struct("<qQ")  # block id, bytes of the message that follows
 _DIGITS = 12  # that every file's name begins with
-_OWN_NAME = re.compile(r"\.?(\d{12})\.(?:json|state|blocks)(?:\.partial)?")
 _READ_ATTEMPTS = 3  # of a reader whose checkpoint a running training may remove meanwhile
 
 
@@ -124,7 +124,13 @@ class CheckpointStore:
         blocks = list(blocks)
         if oldest_id is None:
             oldest_id = blocks[0][0] if blocks else self.next_block
-        work = (state["counters"], snapshot, blocks, oldest_id)
+        journal = state.get("journal", {})
+        checksums = journal.get("checksums", {})
+        head = {
+            "counters": state["counters"],
+            "journals": {n: [journal["sizes"][n], crc] for n, crc in checksums.items()},
+        }
+        work = (head, snapshot, blocks, oldest_id)
         self._thread = threading.Thread(target=self._try_to_write, args=work, name="checkpoint")
         self._thread.start()
 
@@ -146,12 +152,12 @@ class CheckpointStore:
 
     def _write(
         self,
-        counters: dict[str, int],
+        head: dict[str, Any],
         snapshot: io.BytesIO,
         blocks: list[tuple[int, Block]],
         oldest_id: int,
     ) -> None:
-        self._folder.mkdir(exist_ok=True)  # not its parents: a removed run folder stays removed
+        make_own_folder(self._folder)  # not its parents: a removed run folder stays removed
         if {path.stem for path in _manifests(self._folder)} == set(self._kept):
             self._prune()  # leftovers may be in the way on a full disk
         self._last_number = max(self._last_number, _newest_number(self._folder)) + 1
@@ -164,7 +170,7 @@ class CheckpointStore:
                 segments.append({**entry, "first": new[0][0], "last": new[-1][0]})
             state = write_file(self._folder / f"{name}.state", [snapshot.getbuffer()])
             self._before_commit()
-            manifest = {"counters": counters, "state": state, "segments": segments}
+            manifest = {**head, "state": state, "segments": segments}
             write_manifest(self._folder / f"{name}.json", manifest)
         except Exception:
             for suffix in ("json", "state", "blocks"):
@@ -182,7 +188,7 @@ class CheckpointStore:
         needed = {f"{name}.json" for name in self._kept}.union(*self._kept.values())
         # Manifests first: one that a crash leaves behind must not name files that are gone.
         for path in sorted(self._folder.iterdir(), key=lambda path: path.suffix != ".json"):
-            if _OWN_NAME.fullmatch(path.name) and path.name not in needed:
+            if OWN_NAME.fullmatch(path.name) and path.name not in needed:
                 path.unlink()
 
     def load(self) -> Checkpoint | None:
@@ -235,20 +241,37 @@ class CheckpointStore:
         )
 
 
-def newest_state(folder: Path) -> dict[str, Any]:
-    """The newest state that is whole, read in part. A training may be writing meanwhile.
+def newest_state(folder: Path) -> tuple[dict[str, Any], list[str]]:
+    """The newest state that is whole, read in part, and what is wrong with newer ones.
 
-    The replay is neither read nor verified.
+    A training may be writing meanwhile. The replay is neither read nor verified.
     """
     damaged: list[str] = []
     for _ in range(_READ_ATTEMPTS):
+        damaged = []
         for path in reversed(_manifests(folder)):
             try:
-                return read_state(folder, read_manifest(path)["state"], in_part=True)
+                state = read_state(folder, read_manifest(path)["state"], in_part=True)
+                return state, list(dict.fromkeys(damaged))
             except DamagedCheckpoint as error:
                 damaged.append(str(error))
     reason = "; ".join(dict.fromkeys(damaged)) or "none was written yet"
     raise ConfigError(f"{folder} holds no usable checkpoint: {reason}")
+
+
+def changed_journals(run: Path, folder: Path) -> list[str]:
+    """What is wrong with the journals of a run, by the checksums of its newest manifest."""
+    found = []
+    for path in reversed(_manifests(folder)):
+        with contextlib.suppress(DamagedCheckpoint, OSError, ValueError, TypeError):
+            for name, (size, checksum) in read_manifest(path).get("journals", {}).items():
+                present = (run / name).stat().st_size if name in JOURNALS else size
+                if present < size:
+                    found.append(f"{name} lacks {size - present} bytes it once had")
+                elif name in JOURNALS and checksum_of(run / name, size) != checksum:
+                    found.append(f"{name} was changed from outside: some lines may be damaged")
+            break
+    return found
 
 
 def newest_counters(folder: Path) -> dict[str, int]:
@@ -262,12 +285,12 @@ def newest_counters(folder: Path) -> dict[str, int]:
 
 def _manifests(folder: Path) -> list[Path]:
     """All there are, oldest first."""
-    return sorted(path for path in folder.glob("*.json") if _OWN_NAME.fullmatch(path.name))
+    return sorted(path for path in folder.glob("*.json") if OWN_NAME.fullmatch(path.name))
 
 
 def _newest_number(folder: Path) -> int:
     """The highest number of any file, so that no file that is still there is written over."""
-    names = (_OWN_NAME.fullmatch(path.name) for path in folder.iterdir())
+    names = (OWN_NAME.fullmatch(path.name) for path in folder.iterdir())
     return max((int(name[1]) for name in names if name), default=0)
 
 
@@ -303,7 +326,13 @@ def _records(blocks: list[tuple[int, Block]]) -> Iterator[bytes]:
 
 def _read_blocks(folder: Path, segments: list[Entry]) -> Iterator[tuple[int, bytes]]:
     for segment in segments:
-        with (folder / segment["file"]).open("rb") as file:
-            while head := file.read(_RECORD.size):
-                key, size = _RECORD.unpack(head)
+        with open_plain(folder / segment["file"]) as file:
+            left = segment["bytes"]
+            while left:
+                head = file.read(_RECORD.size)
+                left -= len(head)
+                key, size = _RECORD.unpack(head) if len(head) == _RECORD.size else (0, left + 1)
+                if size > left:
+                    raise ValueError(f"{segment['file']} holds records that do not fit in it")
                 yield key, file.read(size)
+                left -= size

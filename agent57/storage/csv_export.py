@@ -6,19 +6,19 @@ from pathlib import Path
 
 from agent57.config import ConfigError, require
 from agent57.storage.folder import CONFIG_FILE, write_atomic
-from agent57.storage.history import read_lines
+from agent57.storage.history import read_whole_lines
 
 TABLES = ("metrics", "episodes")
 
 
-def export_csv(path: Path, table: str, file: Path) -> int:
-    """Write one table of a run, a column per scalar; how many rows it has.
+def export_csv(path: Path, table: str, file: Path) -> tuple[int, list[str]]:
+    """Write one table of a run, a column per scalar; its rows, and what could not be read.
 
     A scalar that a line does not have is an empty cell.
     """
     require(table in TABLES, f"--table {table!r} is not one of {', '.join(TABLES)}")
     require((path / CONFIG_FILE).is_file(), f"{path} holds no run: {CONFIG_FILE} is missing")
-    rows = read_lines(path / f"{table}.jsonl")
+    rows, damage = read_whole_lines(path / f"{table}.jsonl")
     columns = list(dict.fromkeys(name for row in rows for name in row))
     text = io.StringIO()
     writer = csv.DictWriter(text, columns, lineterminator="\n")
@@ -29,4 +29,4 @@ def export_csv(path: Path, table: str, file: Path) -> int:
         write_atomic(file, text.getvalue().encode())
     except OSError as error:
         raise ConfigError(f"--csv {file} cannot be written: {error.strerror}") from None
-    return len(rows)
+    return len(rows), damage

@@ -1,10 +1,13 @@
 """The run folder: its configuration, its growing records, and the lock that guards them."""
 
 import contextlib
+import errno
 import fcntl
 import json
 import os
-from io import FileIO
+import stat
+import zlib
+from io import BufferedReader, FileIO
 from pathlib import Path
 from typing import IO, Any
 
@@ -14,17 +17,53 @@ CONFIG_FILE = "config.json"
 CHECKPOINTS = "checkpoints"
 LOCK = ".lock"
 JOURNALS = ("metrics.jsonl", "episodes.jsonl")
+MAX_CONFIG_BYTES = 1_000_000
+_CHUNK_BYTES = 1 << 20
 
 
 class RunFolderLost(RuntimeError):
     """A file of the run is no longer where it was, or no longer open: says which."""
 
 
+def open_plain(path: Path) -> BufferedReader:
+    """Open a file for reading. Pipes, devices and folders are an OSError: they may never end."""
+    file = open(path, "rb", opener=_not_waiting)  # noqa: SIM115
+    if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
+        file.close()
+        raise OSError(errno.EINVAL, "not a plain file", str(path))
+    return file
+
+
+def _not_waiting(name: str, flags: int) -> int:
+    return os.open(name, flags | os.O_NONBLOCK)  # a pipe without a writer would wait for one
+
+
+def not_followed(name: str, flags: int) -> int:
+    """Open a file that is written; a symbolic link is an OSError, as is anything but a file."""
+    try:
+        handle = os.open(name, flags | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, 0o666)
+    except OSError as error:
+        if error.errno == errno.ELOOP:
+            raise OSError(errno.ELOOP, "a symbolic link is not written through", name) from None
+        raise
+    if not stat.S_ISREG(os.fstat(handle).st_mode):
+        os.close(handle)
+        raise OSError(errno.EINVAL, "not a plain file", name)
+    return handle
+
+
+def make_own_folder(path: Path) -> None:
+    """Make a folder inside the run folder. One that is a link would lead the run outside."""
+    if path.is_symlink():
+        raise OSError(errno.ELOOP, "a symbolic link is not written through", str(path))
+    path.mkdir(exist_ok=True)
+
+
 def write_atomic(path: Path, content: bytes) -> None:
     """Write a file so that a reader finds the old content or the new, never a part of it."""
     temporary = path.with_name(f".{path.name}.partial")
     try:
-        with temporary.open("wb") as file:
+        with open(temporary, "wb", opener=not_followed) as file:
             file.write(content)
             file.flush()
             os.fsync(file.fileno())
@@ -74,10 +113,13 @@ def read_config(path: Path) -> Config:
 def read_config_file(file: Path) -> Config:
     """Return the configuration that a file holds; `ConfigError` names the file."""
     try:
-        return from_dict(json.loads(file.read_bytes()))
+        with open_plain(file) as opened:
+            content = opened.read(MAX_CONFIG_BYTES + 1)
+        require(len(content) <= MAX_CONFIG_BYTES, "far too large for a configuration")
+        return from_dict(json.loads(content))
     except ConfigError as error:
         raise ConfigError(f"{file}: {error}") from None
-    except (ValueError, TypeError, AttributeError) as error:
+    except (ValueError, TypeError, AttributeError, RecursionError) as error:
         raise ConfigError(f"{file} is damaged: {error}") from None
     except OSError as error:
         raise ConfigError(f"{file} cannot be read: {error.strerror}") from None
@@ -91,12 +133,13 @@ class GrowingFile:
         self._opened: FileIO | None = None  # when it is first written to
         self._identity = (0, 0)  # of the opened file: a descriptor may come to mean another one
         self._waiting = bytearray()
+        self.checksum = 0  # CRC-32 of everything in the file
 
     @property
     def _file(self) -> FileIO:
         if self._opened is None:
-            self._path.parent.mkdir(parents=True, exist_ok=True)
-            self._opened = FileIO(self._path, "ab")
+            make_own_folder(self._path.parent)
+            self._opened = FileIO(self._path, "ab", opener=not_followed)
             self._identity = _identity(os.fstat(self._opened.fileno()))
         return self._opened
 
@@ -115,7 +158,8 @@ class GrowingFile:
         """Hand everything to the operating system; the size of the file in bytes."""
         self.check()
         while self._waiting:
-            num_written = self._file.write(self._waiting)
+            num_written = self._file.write(self._waiting) or 0
+            self.checksum = zlib.crc32(self._waiting[:num_written], self.checksum)
             del self._waiting[:num_written]
         return os.fstat(self._file.fileno()).st_size
 
@@ -123,17 +167,52 @@ class GrowingFile:
         """Bring what was flushed to disk."""
         os.fsync(self._file.fileno())
 
-    def cut_back(self, size: int) -> int:
-        """Forget what came after the first `size` bytes; how many of those are missing."""
+    def cut_back(self, size: int, checksum: int | None = None) -> str:
+        """Forget what came after the first `size` bytes; what is wrong with these, "" if nothing.
+
+        A line that is there in part only goes too, so that the next line stands alone.
+        """
         self._waiting.clear()
         present = os.fstat(self._file.fileno()).st_size
-        self._file.truncate(min(size, present))
-        return max(0, size - present)
+        kept = size
+        if present < size:
+            kept = last_line_end(self._path)
+        self._file.truncate(kept)
+        self.checksum = checksum_of(self._path, kept)
+        if kept < size:
+            return f"{self._path.name} lacks {size - kept} bytes it once had"
+        if checksum not in (None, self.checksum):
+            return f"{self._path.name} was changed from outside: some of its lines may be damaged"
+        return ""
 
     def close(self) -> None:
         """Close it. What still waits is lost."""
         if self._opened is not None:
             close_own(self._opened, self._identity)
+
+
+def checksum_of(path: Path, size: int) -> int:
+    """CRC-32 of the first `size` bytes of a file, or of all if there are fewer."""
+    checksum = 0
+    with open_plain(path) as file:
+        while size > 0 and (chunk := file.read(min(size, _CHUNK_BYTES))):
+            checksum = zlib.crc32(chunk, checksum)
+            size -= len(chunk)
+    return checksum
+
+
+def last_line_end(path: Path) -> int:
+    """Bytes of a file up to the end of its last whole line."""
+    with open_plain(path) as file:
+        end = file.seek(0, os.SEEK_END)
+        while end > 0:
+            start = max(0, end - _CHUNK_BYTES)
+            file.seek(start)
+            place = file.read(end - start).rfind(b"\n")
+            if place >= 0:
+                return start + place + 1
+            end = start
+    return 0
 
 
 def _identity(found: os.stat_result) -> tuple[int, int]:
@@ -173,7 +252,7 @@ class RunFolder:
         self.path = path
         try:
             # Not flock: the processes of environments inherit such a lock and may outlive us.
-            self._lock = (path / LOCK).open("ab", buffering=0)
+            self._lock = open(path / LOCK, "ab", buffering=0, opener=not_followed)  # noqa: SIM115
             fcntl.lockf(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
             self._identity = _identity(os.fstat(self._lock.fileno()))
             self._journals = {name: GrowingFile(path / name) for name in JOURNALS}
@@ -218,17 +297,22 @@ class RunFolder:
         for journal in self._journals.values():
             journal.sync()
 
-    def cut_back(self, sizes: dict[str, int]) -> list[str]:
-        """Forget what was written to the journals after they had these sizes; what is missing."""
-        missing = {name: self._journals[name].cut_back(size) for name, size in sizes.items()}
-        return [f"{name} lacks {size} bytes it once had" for name, size in missing.items() if size]
+    def checksums(self) -> dict[str, int]:
+        """CRC-32 of each journal as it was flushed."""
+        return {name: journal.checksum for name, journal in self._journals.items()}
+
+    def cut_back(self, sizes: dict[str, int], checksums: dict[str, int] | None = None) -> list[str]:
+        """Forget what was written after the journals had these sizes; what is wrong with them."""
+        known = checksums or {}
+        found = [self._journals[name].cut_back(n, known.get(name)) for name, n in sizes.items()]
+        return [text for text in found if text]
 
     def start_over(self) -> None:
         """Empty the journals of a run that was stopped before its first checkpoint."""
         require(
             self._journals["metrics.jsonl"].flush() == 0,
-            f"{self.path} has records but no checkpoint: {CHECKPOINTS} was removed, "
-            f"train anew in another folder",
+            f"{self.path} has records but no checkpoint: none could be written, as on a full "
+            f"disk, or {CHECKPOINTS} was removed; train anew in another folder",
         )
         self.cut_back(dict.fromkeys(JOURNALS, 0))
 

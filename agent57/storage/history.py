@@ -10,26 +10,75 @@ from typing import Any
 from agent57.config import Config, ConfigError, require
 from agent57.ops.family import betas, gammas
 from agent57.scores.published import suite_games
-from agent57.storage.folder import CONFIG_FILE, read_config
+from agent57.storage.folder import CONFIG_FILE, open_plain, read_config
 
 METRICS_FILE = "metrics.jsonl"
 EPISODES_FILE = "episodes.jsonl"
 
+EPISODE_TEXTS = {"source": ("actor", "evaluator"), "phase": ("train", "evaluate")}
+EPISODE_NUMBERS = (
+    "lane", "arm", "beta", "gamma", "frames", "length", "return", "intrinsic_return",
+)  # fmt: skip
+
+Row = dict[str, Any]
 Points = list[tuple[float, float]]  # (frames, value)
 
 
-def read_lines(file: Path) -> list[dict[str, Any]]:
-    """The objects of a JSON-lines file; a last line that is still being written is left out."""
-    if not file.is_file():
-        return []
-    lines = file.read_text("utf-8").splitlines()
-    rows = []
-    for number, line in enumerate(lines, 1):
+def whole_rows(content: bytes) -> tuple[list[Row], list[int]]:
+    """Return the records among JSON lines, and the numbers of the lines that hold none.
+
+    A last line that is still being written counts as neither.
+    """
+    rows: list[Row] = []
+    damaged: list[int] = []
+    for number, line in enumerate(content.splitlines(keepends=True), 1):
         try:
-            rows.append(json.loads(line))
-        except json.JSONDecodeError:
-            if number < len(lines):
-                raise ConfigError(f"{file} is damaged in line {number}") from None
+            row = json.loads(line)
+        except (ValueError, RecursionError):
+            row = None
+        if is_record(row):
+            rows.append(row)
+        elif line.endswith(b"\n"):
+            damaged.append(number)
+    return rows, damaged
+
+
+def is_record(row: object) -> bool:
+    """Whether this is a line of metrics or an episode: every scalar a number, nothing missing."""
+    if not isinstance(row, dict) or not EPISODE_TEXTS.keys() & row.keys():
+        return isinstance(row, dict) and "frames" in row and all(map(_is_number, row.values()))
+    texts = all(row.get(name) in choices for name, choices in EPISODE_TEXTS.items())
+    return texts and all(_is_number(row.get(name)) for name in EPISODE_NUMBERS)
+
+
+def _is_number(value: object) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool)
+
+
+def damage_text(file: Path, damaged: list[int]) -> str:
+    """Say which lines of a journal cannot be read."""
+    some = ", ".join(map(str, damaged[:5])) + (", ..." if len(damaged) > 5 else "")
+    return (
+        f"{file} is damaged in line {some}"
+        if len(damaged) < 2
+        else (f"{file} is damaged in {len(damaged)} lines: {some}")
+    )
+
+
+def read_whole_lines(file: Path) -> tuple[list[Row], list[str]]:
+    """The records of a journal that can be read, and what is wrong with the others."""
+    if not file.is_file():
+        return [], []
+    with open_plain(file) as opened:
+        rows, damaged = whole_rows(opened.read())
+    return rows, [damage_text(file, damaged)] if damaged else []
+
+
+def read_lines(file: Path) -> list[Row]:
+    """The records of a journal; `ConfigError` if one of them is damaged."""
+    rows, damage = read_whole_lines(file)
+    if damage:
+        raise ConfigError(damage[0])
     return rows
 
 
@@ -39,18 +88,18 @@ class RunHistory:
 
     path: Path
     config: Config
-    metrics: list[dict[str, Any]]
-    episodes: list[dict[str, Any]]
+    metrics: list[Row]
+    episodes: list[Row]
+    damage: tuple[str, ...] = ()  # what could not be read; the records are what is whole
 
     @classmethod
     def read(cls, path: Path) -> "RunHistory":
         """Read a run folder."""
-        return cls(
-            path=path,
-            config=read_config(path),
-            metrics=read_lines(path / METRICS_FILE),
-            episodes=read_lines(path / EPISODES_FILE),
-        )
+        config = read_config(path)
+        metrics, metrics_damage = read_whole_lines(path / METRICS_FILE)
+        episodes, episodes_damage = read_whole_lines(path / EPISODES_FILE)
+        damage = (*metrics_damage, *episodes_damage)
+        return cls(path=path, config=config, metrics=metrics, episodes=episodes, damage=damage)
 
     @property
     def env(self) -> str:

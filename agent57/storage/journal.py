@@ -139,18 +139,19 @@ class Journal:
             "seconds": self.seconds,
             "last_line": list(self._last_line),
             "sizes": self._folder.flush(),
+            "checksums": self._folder.checksums(),
             "latest": dict(self.latest),
         }
 
     def load_state_dict(self, state: dict[str, Any]) -> list[str]:
-        """Go on from `state`; later lines on disk are cut off. What earlier ones are missing."""
+        """Go on from `state`; later lines on disk are cut off. What is wrong with earlier ones."""
         self._means.load_state_dict(state)
         self._recent = deque(state["recent"], maxlen=RECENT_EPISODES)
         self._seconds_before = state["seconds"]
         self._started = time.monotonic()
         self._last_line = (state["last_line"][0], state["last_line"][1])
         self.latest = dict(state["latest"])
-        return self._folder.cut_back(state["sizes"])
+        return self._folder.cut_back(state["sizes"], state.get("checksums", {}))
 
     def close(self) -> None:
         """Close the TensorBoard events."""

@@ -6,15 +6,19 @@ Nothing here decides which checkpoint to use, or when to write one.
 import hashlib
 import json
 import os
-from collections.abc import Iterable
+import re
+import zipfile
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
 import torch
 
-from agent57.storage.folder import sync_folder, write_atomic
+from agent57.storage.folder import not_followed, open_plain, sync_folder, write_atomic
 
 FORMAT = 1
+MAX_MANIFEST_BYTES = 64_000_000
+OWN_NAME = re.compile(r"\.?(\d{12})\.(?:json|state|blocks)(?:\.partial)?")
 
 Entry = dict[str, Any]  # what a manifest says of one file: its name, bytes and sha256
 Manifest = dict[str, Any]  # format, counters, the entry of the state, the entries of the segments
@@ -32,7 +36,7 @@ def write_file(path: Path, parts: Iterable[bytes | memoryview]) -> Entry:
     digest, size = hashlib.sha256(), 0
     temporary = path.with_name(f".{path.name}.partial")
     try:
-        with temporary.open("wb") as file:
+        with open(temporary, "wb", opener=not_followed) as file:
             for part in parts:
                 file.write(part)
                 digest.update(part)
@@ -57,19 +61,48 @@ def write_manifest(path: Path, manifest: Manifest) -> None:
 def read_manifest(path: Path) -> Manifest:
     """The manifest `write_manifest` wrote; anything else is damage."""
     try:
-        envelope = json.loads(path.read_bytes())
+        with open_plain(path) as file:
+            envelope = json.loads(file.read(MAX_MANIFEST_BYTES))
         body, seal = envelope["manifest"], envelope["sha256"]
         is_whole = hashlib.sha256(body.encode()).hexdigest() == seal
         manifest = json.loads(body) if is_whole else {}
     except OSError as error:
         raise DamagedCheckpoint(f"{path.name}: {error.strerror}") from None
-    except (ValueError, KeyError, TypeError, AttributeError) as error:
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
         raise DamagedCheckpoint(f"{path.name} is no manifest ({type(error).__name__})") from None
     if not is_whole:
         raise DamagedCheckpoint(f"{path.name} does not match its checksum")
     if manifest.get("format") != FORMAT:
         raise DamagedCheckpoint(f"{path.name} has format {manifest.get('format')}, not {FORMAT}")
+    if not _is_complete(manifest):
+        raise DamagedCheckpoint(f"{path.name} is no manifest: fields are missing or of wrong types")
     return manifest
+
+
+def _is_complete(manifest: Manifest) -> bool:
+    """Whether all fields are there and name files of this folder alone."""
+    counters, segments = manifest.get("counters"), manifest.get("segments")
+    if not isinstance(counters, dict) or not isinstance(segments, list):
+        return False
+    are_counts = all(type(count) is int for count in counters.values())
+    are_entries = all(map(_is_entry, (manifest.get("state"), *segments)))
+    return (
+        are_counts
+        and are_entries
+        and all(
+            type(segment.get(name)) is int for segment in segments for name in ("first", "last")
+        )
+    )
+
+
+def _is_entry(entry: object) -> bool:
+    return (
+        isinstance(entry, dict)
+        and isinstance(entry.get("file"), str)
+        and OWN_NAME.fullmatch(entry["file"]) is not None
+        and type(entry.get("bytes")) is int
+        and isinstance(entry.get("sha256"), str)
+    )
 
 
 def files_of(manifest: Manifest) -> set[str]:
@@ -80,7 +113,7 @@ def files_of(manifest: Manifest) -> set[str]:
 def verify(folder: Path, entry: Entry) -> None:
     """Raise unless a file is what was written. It is never held in memory as a whole."""
     try:
-        with (folder / entry["file"]).open("rb") as file:
+        with open_plain(folder / entry["file"]) as file:
             size = os.fstat(file.fileno()).st_size
             seal = hashlib.file_digest(file, "sha256").hexdigest()
     except OSError as error:
@@ -99,7 +132,36 @@ def read_state(folder: Path, entry: Entry, *, in_part: bool = False) -> dict[str
     verify(folder, entry)
     try:
         file = folder / entry["file"]
-        return torch.load(file, map_location="cpu", weights_only=True, mmap=in_part)
+        _check_unpacked_size(file)
+        state = torch.load(file, map_location="cpu", weights_only=True, mmap=in_part)
+        if not isinstance(state, dict):
+            raise ValueError(f"it is a {type(state).__name__}")
+        for tensor in _tensors(state):
+            if tensor.numel() * tensor.element_size() > tensor.untyped_storage().nbytes():
+                raise ValueError(f"a tensor of {tuple(tensor.shape)} is larger than its data")
+        return state
     except Exception as error:  # whatever a foreign file makes the reader trip over
         reason = str(error).splitlines()[:1] or [type(error).__name__]
         raise DamagedCheckpoint(f"{entry['file']} holds no state: {reason[0]}") from error
+
+
+def _check_unpacked_size(file: Path) -> None:
+    """Refuse a state that would take far more memory than its file: `torch.save` packs nothing."""
+    with zipfile.ZipFile(file) as archive:
+        if any(record.compress_type != zipfile.ZIP_STORED for record in archive.infolist()):
+            raise ValueError("it is compressed, which agent57 never does")
+        unpacked = sum(record.file_size for record in archive.infolist())
+    if unpacked > file.stat().st_size:
+        raise ValueError(f"it would take {unpacked} bytes, more than the file has")
+
+
+def _tensors(tree: Any) -> Iterator[torch.Tensor]:  # noqa: ANN401
+    """All tensors in nested containers; a container that occurs twice is looked into once."""
+    waiting, seen = [tree], set()
+    while waiting:
+        item = waiting.pop()
+        if isinstance(item, torch.Tensor):
+            yield item
+        elif isinstance(item, dict | list | tuple | set) and id(item) not in seen:
+            seen.add(id(item))
+            waiting += item.values() if isinstance(item, dict) else item

@@ -4,16 +4,15 @@ A week of training leaves hundreds of megabytes. Long metrics are sampled line b
 evaluator's scores are taken from the episodes, so that opening such a run takes a moment.
 """
 
-import json
 import math
 import os
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from agent57.config import Config, ConfigError
+from agent57.config import Config
 from agent57.storage.folder import read_config
-from agent57.storage.history import EPISODES_FILE, METRICS_FILE, RunHistory
+from agent57.storage.history import EPISODES_FILE, METRICS_FILE, RunHistory, whole_rows
 
 Row = dict[str, Any]
 
@@ -81,6 +80,7 @@ class RunTail:
         self._rows: list[Row] = []
         self._evaluations: list[Row] = []
         self.is_sampled = False  # whether `_rows` are a part of the lines only
+        self._num_damaged = {METRICS_FILE: 0, EPISODES_FILE: 0}  # lines that were left out
 
     def poll(self) -> bool:
         """Read what was written since the last call; return whether anything was."""
@@ -97,8 +97,17 @@ class RunTail:
                 rows = parsed(b"".join(sample_lines(self._metrics_file, start, end, MAX_ROWS)))
             rows = [row for row in rows if first <= row["frames"] <= last]
             evaluations = [row for row in evaluations if first <= row["frames"] <= last]
+        damage = tuple(
+            f"{name}: {count} damaged lines are left out"
+            for name, count in self._num_damaged.items()
+            if count
+        )
         return RunHistory(
-            path=self.path, config=self.config, metrics=list(rows), episodes=evaluations
+            path=self.path,
+            config=self.config,
+            metrics=list(rows),
+            episodes=evaluations,
+            damage=damage,
         )
 
     @property
@@ -110,14 +119,15 @@ class RunTail:
         is_first = not self._rows
         if is_first and size_of(self._metrics_file) > SAMPLED_BYTES:
             end = self._metrics.skip_to_end()
-            self._rows = parsed(b"".join(sample_lines(self._metrics_file, 0, end, MAX_ROWS)))
+            sampled = b"".join(sample_lines(self._metrics_file, 0, end, MAX_ROWS))
+            self._rows = self._parsed(sampled, METRICS_FILE)
             self.is_sampled = True
             return True
         content, restarts = self._metrics.read()
         if restarts:
             self._rows, self.is_sampled = [], False
             self.config = read_config(self.path)
-        self._rows += parsed(content)
+        self._rows += self._parsed(content, METRICS_FILE)
         while len(self._rows) > 2 * MAX_ROWS:
             self._rows = self._rows[-1::-2][::-1]  # every second, the last among them
             self.is_sampled = True
@@ -131,8 +141,14 @@ class RunTail:
                 self._evaluations, has_restarted = [], True
             if not content:
                 break
-            self._evaluations += parsed(b"".join(lines_with(EVALUATED, content)))
+            evaluated = b"".join(lines_with(EVALUATED, content))
+            self._evaluations += self._parsed(evaluated, EPISODES_FILE)
         return has_restarted or len(self._evaluations) != before
+
+    def _parsed(self, content: bytes, name: str) -> list[Row]:
+        rows, damaged = whole_rows(content)
+        self._num_damaged[name] += len(damaged)
+        return rows
 
 
 def size_of(file: Path) -> int:
@@ -141,11 +157,8 @@ def size_of(file: Path) -> int:
 
 
 def parsed(content: bytes) -> list[Row]:
-    """Return the objects of JSON lines. A line that is no object raises `ConfigError`."""
-    try:
-        return [json.loads(line) for line in content.splitlines()]
-    except ValueError as error:
-        raise ConfigError(f"a record of the run is damaged: {error}") from None
+    """Return the records among JSON lines."""
+    return whole_rows(content)[0]
 
 
 def lines_with(mark: bytes, content: bytes) -> Iterator[bytes]:
@@ -186,11 +199,17 @@ def find_frames(path: Path, frames: float) -> int:
             if middle:
                 file.readline()
             line = file.readline()
-            if line.endswith(b"\n") and json.loads(line)["frames"] < frames:
+            if line.endswith(b"\n") and _frames(line) < frames:
                 low = max(file.tell(), middle + 1)
             else:
                 high = middle
         file.seek(low)
         line = file.readline()
-        is_before = line.endswith(b"\n") and json.loads(line)["frames"] < frames
+        is_before = line.endswith(b"\n") and _frames(line) < frames
         return low + len(line) if is_before else low
+
+
+def _frames(line: bytes) -> float:
+    """Frames of a line; a damaged one counts as the first."""
+    rows = parsed(line)
+    return rows[0]["frames"] if rows else 0.0

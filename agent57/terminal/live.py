@@ -8,6 +8,7 @@ from rich.padding import Padding
 from rich.panel import Panel
 from rich.progress_bar import ProgressBar
 from rich.table import Table
+from rich.text import Text
 
 from agent57.config import Config
 
@@ -53,7 +54,7 @@ class TerminalView:
             self._live.update(Group(panel, cluster_panel(live)) if live else panel)
         elif latest and latest["frames"] != self._num_lines:
             self._num_lines = latest["frames"]
-            self._console.print(self._line(latest), highlight=False, soft_wrap=True)
+            self._console.print(self._line(latest), markup=False, highlight=False, soft_wrap=True)
 
     def _remaining(self, frames: int, latest: dict[str, Any]) -> str:
         rate = latest.get("frames_per_second", 0.0)
@@ -124,7 +125,7 @@ class TerminalView:
             table.add_row(*row)
         # Padded, because a bare bar does not end its line and the first row would vanish in it.
         bar = Padding(ProgressBar(total=total, completed=frames), 0)
-        return Panel(Group(bar, table), title=self._title, title_align="left")
+        return Panel(Group(bar, table), title=Text(self._title), title_align="left")
 
 
 def cluster_panel(live: dict[str, float]) -> RenderableType:

@@ -22,7 +22,7 @@ class ProgressView:
         self._unit = unit
         self._started = self._last_line = time.monotonic()
         self._bar = Progress(
-            TextColumn(label),
+            TextColumn("{task.description}", markup=False),
             BarColumn(),
             MofNCompleteColumn(),
             TextColumn(unit),
@@ -54,5 +54,7 @@ class ProgressView:
         elapsed = now - self._started
         left = duration(elapsed * (self._total - done) / done) if done else "unknown"
         self._console.print(
-            f"{self._label}: {done} of {self._total} {self._unit}, left {left}", highlight=False
+            f"{self._label}: {done} of {self._total} {self._unit}, left {left}",
+            markup=False,
+            highlight=False,
         )

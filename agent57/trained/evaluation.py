@@ -2,7 +2,6 @@
 
 import dataclasses
 import os
-import shutil
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -11,6 +10,7 @@ import numpy as np
 import torch
 from rich.console import Console
 from rich.table import Table
+from rich.text import Text
 
 from agent57.config import ConfigError, require
 from agent57.envs.make import make_env
@@ -18,7 +18,7 @@ from agent57.envs.spec import EnvironmentFault, VectorEnv
 from agent57.player import Player
 from agent57.runtime.run import RunFailed, choose_device
 from agent57.scores.published import human_normalised, suite_games
-from agent57.storage.folder import check_json, write_json
+from agent57.storage.folder import check_json, make_own_folder, write_atomic, write_json
 from agent57.terminal.progress import ProgressView
 from agent57.trained.policy_file import read_trained
 from agent57.trained.trained_run import TrainedRun
@@ -132,6 +132,8 @@ def evaluate(path: Path, trial: Trial, json_file: Path | None, console: Console)
         check_json(json_file)
     device = choose_device(trial.device)
     run = read_trained(path)
+    for text in run.damaged:
+        console.print(f"{text}: using the checkpoint before it", markup=False, highlight=False)
     arm = run.choose_arm(trial.arm)
     torch.set_num_threads(run.config.run.threads or os.cpu_count() or 1)
     env = make_env(run.config.env, min(trial.episodes, MAX_LANES))
@@ -141,7 +143,7 @@ def evaluate(path: Path, trial: Trial, json_file: Path | None, console: Console)
     try:
         with ProgressView(console, f"playing {path}", trial.episodes, "episodes") as progress:
             episodes = play_episodes(player, env, arm, trial.episodes, progress, film)
-    except EnvironmentFault as error:
+    except (EnvironmentFault, FloatingPointError) as error:
         raise RunFailed(str(error)) from error
     finally:
         env.close()
@@ -151,10 +153,10 @@ def evaluate(path: Path, trial: Trial, json_file: Path | None, console: Console)
     if trial.video is not None:
         if path.is_dir():
             _keep_in_run(trial.video, path, console)
-        console.print(f"video: {trial.video} ({filmed})", highlight=False)
+        console.print(f"video: {trial.video} ({filmed})", markup=False, highlight=False)
     if json_file is not None:
         write_json(json_file, result)
-        console.print(f"numbers: {json_file}", highlight=False)
+        console.print(f"numbers: {json_file}", markup=False, highlight=False)
     return result
 
 
@@ -173,8 +175,8 @@ def _keep_in_run(video: Path, path: Path, console: Console) -> None:
         return
     folder = path / VIDEO_FOLDER
     try:
-        folder.mkdir(exist_ok=True)
-        shutil.copyfile(video, folder / video.name)
+        make_own_folder(folder)
+        write_atomic(folder / video.name, video.read_bytes())
     except OSError as error:
         text = f"no copy of the video for the report: {folder}: {error.strerror}"
         console.print(text, markup=False, highlight=False)
@@ -225,5 +227,5 @@ def _table(result: dict[str, Any]) -> Table:
     if "hns" in result:
         rows["human-normalised"] = f"{100 * result['hns']:.1f} % (0 is random, 100 is human)"
     for name, text in rows.items():
-        table.add_row(name, text)
+        table.add_row(name, Text(text))
     return table

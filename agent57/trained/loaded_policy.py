@@ -9,12 +9,14 @@ agent saw in training: previous action, previous rewards, and the novelty that i
 finds in the observations. It does not learn.
 """
 
+import warnings
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
 
+from agent57.envs.gymnasium import trust as trust_env
 from agent57.envs.one_lane import OneLane
 from agent57.envs.spec import Step
 from agent57.player import Decision, Player
@@ -186,10 +188,17 @@ def load(
     epsilon: float = 0.0,
     seed: int = 0,
     device: str = "auto",
+    trust: bool = False,
 ) -> Policy:
     """The policy of a run folder or of a saved file: the evaluator's best arm, or arm j.
 
     epsilon: probability of a random action (the paper evaluates with 0.01)
     seed: of random actions, and of the "previous action" an episode begins with, as in training
+    trust: run the code of an environment that is not an installed package
     """
-    return Policy(read_trained(Path(path)), arm, epsilon, seed, choose_device(device))
+    run = read_trained(Path(path))
+    for text in run.damaged:
+        warnings.warn(f"{text}: using the checkpoint before it", RuntimeWarning, stacklevel=2)
+    if trust:
+        trust_env(run.config.env.name)
+    return Policy(run, arm, epsilon, seed, choose_device(device))

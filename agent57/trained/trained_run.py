@@ -15,12 +15,14 @@ from agent57.envs.spec import VectorEnv
 from agent57.nets.networks import Networks, make_networks
 from agent57.ops.family import betas, gammas
 from agent57.player import Player, Weights
+from agent57.runtime.saving import check_same_config
 from agent57.seeds import Role
 from agent57.storage.checkpoint import newest_state
 from agent57.storage.folder import CHECKPOINTS, read_config
 from agent57.types import EnvSpec
 
 SCALES = ("distance_sum", "distance_count")  # of the episodic memory; they outlive episodes
+COUNTERS = ("frames", "steps", "updates")
 ROLES = (Role.TRIAL_EPISODES, Role.TRIAL_ACTIONS)
 
 
@@ -35,24 +37,32 @@ class TrainedRun:
     best_arm: int  # of the evaluator's bandit
     curiosity: dict[str, Any] | None  # the evaluator's; its running scales carry over
     spec: EnvSpec | None = None  # of the task; a run folder does not hold it
+    damaged: tuple[str, ...] = ()  # what is wrong with newer checkpoints, which were passed over
 
     @classmethod
     def load(cls, path: Path) -> "TrainedRun":
         """Read a run folder; `ConfigError` if it holds no run or no usable checkpoint."""
         config = read_config(path)
-        state = newest_state(path / CHECKPOINTS)
-        evaluator = state["parts"]["evaluator"]
-        rng = np.random.default_rng(0)
-        controller = make_controller(config.evaluator_controller, config.family.arms, 0, rng)
-        controller.load_state_dict(evaluator["controller"])
-        return cls(
-            path=path,
-            config=config,
-            counters=state["counters"],
-            weights=state["parts"]["learner"]["networks"],
-            best_arm=controller.best(),
-            curiosity=evaluator["player"]["curiosity"],
-        )
+        state, damaged = newest_state(path / CHECKPOINTS)
+        check_same_config(config, state)
+        try:
+            evaluator = state["parts"]["evaluator"]
+            rng = np.random.default_rng(0)
+            controller = make_controller(config.evaluator_controller, config.family.arms, 0, rng)
+            controller.load_state_dict(evaluator["controller"])
+            return cls(
+                path=path,
+                config=config,
+                counters={name: int(state["counters"][name]) for name in COUNTERS},
+                weights=dict(state["parts"]["learner"]["networks"]),
+                best_arm=controller.best(),
+                curiosity=evaluator["player"]["curiosity"],
+                damaged=tuple(damaged),
+            )
+        except (LookupError, TypeError, ValueError, AttributeError, RuntimeError) as error:
+            raise ConfigError(
+                f"{path} holds no state that can play: {type(error).__name__} {error}"
+            ) from None
 
     def choose_arm(self, arm: int | None) -> int:
         """The arm asked for, or the evaluator's best."""
@@ -91,7 +101,9 @@ class TrainedRun:
         networks = make_networks(self.config, spec)
         try:
             networks.load_state_dict(self.weights)
-        except RuntimeError as error:
+            are_finite = all(bool(torch.isfinite(weight).all()) for weight in networks.parameters())
+            require(are_finite, f"{self.path} holds weights that are not finite")
+        except (RuntimeError, TypeError, AttributeError) as error:
             reason = " ".join(str(error).split()[:40])
             raise ConfigError(f"{self.path} holds weights of other networks: {reason}") from None
         return networks

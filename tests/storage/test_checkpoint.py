@@ -183,7 +183,7 @@ def test_a_state_is_read_without_its_replay(tmp_path):
     store = CheckpointStore(tmp_path, 2)
     save(store, 1, blocks(0, 3))
     (tmp_path / segments(tmp_path)[0]).unlink()
-    assert newest_state(tmp_path)["counters"] == {"updates": 1}
+    assert newest_state(tmp_path)[0]["counters"] == {"updates": 1}
 
 
 def test_counters_are_those_of_the_newest_readable_manifest(tmp_path):

@@ -1,5 +1,6 @@
 """By contract: one owner, whole files, journals that can be cut back."""
 
+import contextlib
 import json
 import os
 import subprocess
@@ -13,6 +14,7 @@ from agent57.storage.folder import (
     GrowingFile,
     RunFolder,
     check_free,
+    open_plain,
     read_config,
     write_atomic,
     write_json,
@@ -72,12 +74,12 @@ def test_a_configuration_that_cannot_be_used_is_named(content, reason, tmp_path)
         read_config(tmp_path)
 
 
-def test_a_configuration_of_the_wrong_type_is_damage(tmp_path):
+def test_a_configuration_of_the_wrong_type_is_named(tmp_path):
     RunFolder.create(tmp_path, Config()).close()
     values = json.loads((tmp_path / "config.json").read_text())
     values["replay"]["capacity"] = "many"
     (tmp_path / "config.json").write_text(json.dumps(values))
-    with pytest.raises(ConfigError, match=r"config\.json is damaged"):
+    with pytest.raises(ConfigError, match=r"replay\.capacity must be a whole number"):
         read_config(tmp_path)
 
 
@@ -109,6 +111,70 @@ def test_lines_that_were_lost_are_said_and_not_made_up(tmp_path):
     assert folder.cut_back(sizes) == ["metrics.jsonl lacks 14 bytes it once had"]
     folder.close()
     assert (tmp_path / "metrics.jsonl").read_bytes() == b""
+
+
+def test_a_torn_line_is_trimmed_so_that_the_next_stands_alone(tmp_path):
+    folder = RunFolder.create(tmp_path, Config())
+    for frames in (1, 2):
+        folder.append("metrics.jsonl", {"frames": frames})
+    sizes, checksums = folder.flush(), folder.checksums()
+    folder.close()
+    file = tmp_path / "metrics.jsonl"
+    file.write_bytes(file.read_bytes()[:-3])
+    folder = RunFolder(tmp_path)
+    assert folder.cut_back(sizes, checksums) == ["metrics.jsonl lacks 14 bytes it once had"]
+    folder.append("metrics.jsonl", {"frames": 3})
+    sizes, checksums = folder.flush(), folder.checksums()
+    folder.close()
+    assert file.read_text() == '{"frames": 1}\n{"frames": 3}\n'
+    folder = RunFolder(tmp_path)
+    assert folder.cut_back(sizes, checksums) == []  # healed: the next checkpoint vouches for it
+    folder.close()
+
+
+def test_a_line_that_was_changed_is_noticed(tmp_path):
+    folder = RunFolder.create(tmp_path, Config())
+    folder.append("metrics.jsonl", {"frames": 12})
+    sizes, checksums = folder.flush(), folder.checksums()
+    folder.close()
+    (tmp_path / "metrics.jsonl").write_text('{"frames": 13}\n')
+    folder = RunFolder(tmp_path)
+    assert folder.cut_back(sizes, checksums) == [
+        "metrics.jsonl was changed from outside: some of its lines may be damaged"
+    ]
+    folder.close()
+
+
+@pytest.mark.parametrize("name", ["metrics.jsonl", ".lock", ".config.json.partial"])
+def test_links_are_not_written_through(name, tmp_path):
+    RunFolder.create(tmp_path / "run", Config()).close()
+    outside = tmp_path / "outside"
+    outside.write_text("mine")
+    (tmp_path / "run" / name).unlink(missing_ok=True)
+    (tmp_path / "run" / name).symlink_to(outside)
+    with pytest.raises((ConfigError, OSError), match="a symbolic link is not written through"):
+        write_everything(tmp_path / "run")
+    assert outside.read_text() == "mine"
+
+
+def write_everything(path):
+    with contextlib.closing(RunFolder(path)) as folder:
+        folder.write_config(Config())
+        folder.append("metrics.jsonl", {"frames": 1})
+        folder.flush()
+
+
+@pytest.mark.parametrize("kind", ["fifo", "device", "folder"])
+def test_what_is_not_a_plain_file_is_not_waited_for(kind, tmp_path):
+    file = tmp_path / "file"
+    if kind == "fifo":
+        os.mkfifo(file)
+    elif kind == "device":
+        file.symlink_to("/dev/zero")
+    else:
+        file.mkdir()
+    with pytest.raises(OSError, match="not a plain file|Is a directory"):
+        open_plain(file)
 
 
 def test_starting_over_never_throws_metrics_away(tmp_path):

@@ -1,6 +1,7 @@
 """By contract: what was written is read back, anything else is named."""
 
 import pickle
+import zipfile
 
 import pytest
 import torch
@@ -22,14 +23,31 @@ class Bomb:
 
 
 def test_a_manifest_is_read_back(tmp_path):
-    entry = write_file(tmp_path / "a", [b"12", b"3"])
+    entry = write_file(tmp_path / "000000000001.state", [b"12", b"3"])
     assert entry["bytes"] == 3
-    segments = [write_file(tmp_path / "b", [b"x"])]
-    write_manifest(tmp_path / "m.json", {"state": entry, "segments": segments})
+    segments = [{**write_file(tmp_path / "000000000001.blocks", [b"x"]), "first": 0, "last": 2}]
+    written = {"counters": {"frames": 1}, "state": entry, "segments": segments}
+    write_manifest(tmp_path / "m.json", written)
     manifest = read_manifest(tmp_path / "m.json")
     assert manifest["state"] == entry
-    assert files_of(manifest) == {"a", "b"}
-    assert sorted(path.name for path in tmp_path.iterdir()) == ["a", "b", "m.json"]
+    assert files_of(manifest) == {"000000000001.state", "000000000001.blocks"}
+    for forged in (
+        {"counters": 5},
+        {"counters": {"frames": "x"}},
+        {"segments": None},
+        {"segments": [{**segments[0], "last": "x"}]},
+        {"state": {**entry, "file": "../../etc/passwd"}},
+        {"state": {**entry, "bytes": None}},
+        {"state": "000000000001.state"},
+    ):
+        write_manifest(tmp_path / "m.json", {**written, **forged})
+        with pytest.raises(DamagedCheckpoint, match=r"m\.json is no manifest"):
+            read_manifest(tmp_path / "m.json")
+    assert sorted(path.name for path in tmp_path.iterdir()) == [
+        "000000000001.blocks",
+        "000000000001.state",
+        "m.json",
+    ]
 
 
 @pytest.mark.parametrize(
@@ -90,3 +108,27 @@ def test_a_write_that_fails_leaves_nothing(tmp_path):
     with pytest.raises(OSError, match="No space"):
         write_file(tmp_path / "a", parts())
     assert list(tmp_path.iterdir()) == []
+
+
+def test_a_state_that_would_grow_is_refused(tmp_path):
+    """A file of kilobytes must not take gigabytes: neither packed nor by tensors without data."""
+    torch.save({"a": torch.zeros(1000, 1000)}, tmp_path / "plain")
+    with (
+        zipfile.ZipFile(tmp_path / "plain") as plain,
+        zipfile.ZipFile(tmp_path / "packed", "w", zipfile.ZIP_DEFLATED) as packed,
+    ):
+        for record in plain.infolist():
+            packed.writestr(record.filename, plain.read(record))
+    assert (tmp_path / "packed").stat().st_size < 100_000
+    with pytest.raises(DamagedCheckpoint, match="it is compressed"):
+        read_state(tmp_path, entry_of(tmp_path / "packed"))
+    torch.save({"a": [torch.zeros(1).expand(1 << 40)]}, tmp_path / "wide")
+    with pytest.raises(DamagedCheckpoint, match="larger than its data"):
+        read_state(tmp_path, entry_of(tmp_path / "wide"))
+    torch.save([1], tmp_path / "list")
+    with pytest.raises(DamagedCheckpoint, match="it is a list"):
+        read_state(tmp_path, entry_of(tmp_path / "list"))
+
+
+def entry_of(file):
+    return write_file(file.with_suffix(".sealed"), [file.read_bytes()])

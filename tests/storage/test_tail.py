@@ -3,7 +3,6 @@ from pathlib import Path
 
 import pytest
 
-from agent57.config import ConfigError
 from agent57.storage import tail
 from agent57.storage.history import RunHistory
 from agent57.storage.tail import GrowingLines, RunTail, find_frames, lines_with, sample_lines
@@ -108,8 +107,11 @@ def test_bisection_finds_the_line(tmp_path: Path) -> None:
         assert found == expected
 
 
-def test_damage_is_one_clear_line(tmp_path: Path) -> None:
+def test_damaged_lines_are_left_out_and_counted(tmp_path: Path) -> None:
     run = write_run(tmp_path / "run")
-    append(run / "metrics.jsonl", "no json\n")
-    with pytest.raises(ConfigError, match="a record of the run is damaged"):
-        RunTail(run).poll()
+    before = RunHistory.read(run).metrics
+    append(run / "metrics.jsonl", 'no json\n["frames"]\n{"frames": "x"}\n')
+    tail = RunTail(run)
+    tail.poll()
+    assert tail.history().metrics == before
+    assert tail.history().damage == ("metrics.jsonl: 3 damaged lines are left out",)

@@ -1,10 +1,12 @@
 import json
+import shutil
 
 import numpy as np
 import pytest
 import torch
 from PIL import Image
 
+import agent57
 from agent57.envs.make import make_env
 from agent57.trained.evaluation import play_episodes
 from agent57.trained.trained_run import TrainedRun
@@ -111,3 +113,37 @@ def test_missing_ffmpeg_names_the_extra(monkeypatch, tmp_path):
     code, text = call("evaluate", trained_run(), "--video", tmp_path / "x.mp4")
     assert code == 2
     assert "pip install 'agent57[report]'" in text
+
+
+def test_an_older_checkpoint_is_not_used_in_silence(tmp_path):
+    shutil.copytree(trained_run(), tmp_path / "run")
+    newest = sorted((tmp_path / "run" / "checkpoints").glob("*.state"))[-1]
+    newest.write_bytes(newest.read_bytes()[:-1])
+    code, text = call("evaluate", tmp_path / "run", "--episodes", 1)
+    assert code == 0
+    assert f"{newest.name} has" in text
+    assert "using the checkpoint before it" in text
+    with pytest.warns(RuntimeWarning, match="using the checkpoint before it"):
+        agent57.load(tmp_path / "run")
+
+
+def test_an_edited_configuration_is_refused(tmp_path):
+    shutil.copytree(trained_run(), tmp_path / "run")
+    file = tmp_path / "run" / "config.json"
+    values = json.loads(file.read_text())
+    values["evaluator"]["epsilon"] = 0.5
+    file.write_text(json.dumps(values))
+    code, text = call("evaluate", tmp_path / "run", "--episodes", 1)
+    assert code == 2
+    assert "evaluator.epsilon = 0.5, but the run was trained with" in text
+
+
+def test_brackets_in_a_path_are_not_markup(tmp_path):
+    path = tmp_path / "x[" / "red]"
+    shutil.copytree(trained_run(), path)
+    for command in ("evaluate", "report", "export"):
+        extra = {"evaluate": ("--episodes", 1, "--video", path / "a.gif", "--json", path / "a"),
+                 "export": ("--csv", path / "a.csv")}.get(command, ())  # fmt: skip
+        code, text = call(command, path, *extra)
+        assert code == 0, text
+    assert call("resume", path, "--frames", 601)[0] == 0

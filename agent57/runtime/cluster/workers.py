@@ -17,6 +17,7 @@ import torch
 from agent57.actor import Actor
 from agent57.config import Config
 from agent57.data_parallel import LearnerGroup
+from agent57.envs.gymnasium import trust
 from agent57.envs.make import make_env
 from agent57.evaluator import Evaluator
 from agent57.learner import Learner
@@ -121,6 +122,7 @@ class ActorWorker:
         config = replace(self._config, replay=replace(self._config.replay, threads=num_threads))
         lanes = self._config.lanes_per_actor
         device = torch.device("cuda" if self._config.cluster.actor_gpus else "cpu")
+        trust(self._config.env.name)  # as the driver did
         env = make_env(self._config.env, lanes)
         self._actor = Actor(
             config, env, self._layout, lambda: self._published, device, self._index * lanes
@@ -184,6 +186,7 @@ class EvaluatorWorker:
         """
         settle_in(self._config.cluster.actor_threads)
         self._published = tensors_of(weights), version
+        trust(self._config.env.name)  # as the driver did
         env = make_env(self._config.env, self._config.evaluator.lanes)
         cpu = torch.device("cpu")
         self._evaluator = Evaluator(self._config, env, lambda: self._published, cpu)
