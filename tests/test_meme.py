@@ -14,9 +14,10 @@ from agent57.config import Config, ConfigError, LearnerConfig, NetworkConfig
 from agent57.learner import Learner
 from agent57.nets.torso import Residual, Trunk
 from agent57.ops.cross import cross_arms
-from agent57.ops.family import betas
+from agent57.ops.family import betas, gammas
 from agent57.ops.retrace import soft_watkins_targets, soft_watkins_traces
 from agent57.ops.td import batch_scale, td_scale, trust_region
+from agent57.presets import PRESETS, difference
 from agent57.replay.buffer import Replay
 from agent57.types import Batch
 from tests.ops.windows import errors_of
@@ -383,6 +384,43 @@ def test_a_running_scale_of_all_arms_is_part_of_the_state() -> None:
     assert squares.shape == (2, ALL.family.arms)  # one learned value, and the weights
     assert (td_scale(squares) > 0).all()
     assert betas(ALL.family)[0] == 0
+
+
+def test_regression_discounts_that_are_reversed() -> None:
+    # The arm that exploits looks furthest ahead.
+    family = PRESETS["meme"].family
+    assert gammas(family)[[0, -1]].tolist() == [0.9997, 0.97]
+    assert betas(family)[[0, -1]].tolist() == [0.0, 0.3]
+    assert (np.diff(gammas(family)) < 0).all()
+
+
+def test_the_preset_is_this_difference_from_agent57() -> None:
+    found = difference(PRESETS["meme"], PRESETS["agent57"])
+    assert {name: ours for name, (ours, _) in found.items()} == {
+        "family.arms": 16,
+        "family.discounts": "ngu",
+        "family.max_gamma": 0.9997,
+        "family.min_gamma": 0.97,
+        "network.values": "shared",
+        "network.arm_input": "head",
+        "network.torso": "residual",
+        "learner.loss": "soft_watkins",
+        "learner.value_loss": "combined",
+        "learner.trust_region": 2.0,
+        "learner.cross_mixture": 0.5,
+        "learner.td_scale": "both",
+        "learner.td_scale_batch": True,
+        "learner.target_period": 400,
+        "learner.learning_rate": 3e-4,
+        "learner.novelty_learning_rate": 6e-4,
+        "learner.weight_decay": 0.05,
+        "replay.capacity": 16_000_000,
+        "replay.priority_exponent": 0.6,
+        "replay.importance_exponent": 0.4,
+        "replay.samples_per_insert": 6.0,
+        "actor.lanes": 64,
+        "curiosity.memory_size": 5000,
+    }
 
 
 @pytest.mark.parametrize(
