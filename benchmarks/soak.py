@@ -14,51 +14,12 @@ import signal
 import subprocess
 import sys
 import time
-from collections import Counter
 from pathlib import Path
 
 import numpy as np
+from processes import KINDS, by_kind, descendants, newest, resident
 
 SAMPLE_SECONDS = 5.0
-PAGE = os.sysconf("SC_PAGE_SIZE")
-KINDS = ("ActorWorker", "ShardWorker", "LearnerWorker", "EvaluatorWorker", "driver", "Ray")
-
-
-def descendants(root: int) -> dict[int, str]:
-    """Processes below one, with what they are."""
-    parents, titles = {}, {}
-    for path in Path("/proc").glob("[0-9]*"):
-        try:
-            stat = (path / "stat").read_text()
-            titles[int(path.name)] = (path / "cmdline").read_bytes().split(b"\0")[0].decode()
-        except OSError:
-            continue
-        parents[int(path.name)] = int(stat.rpartition(")")[2].split()[1])
-    found = {root: "driver"}
-    grown = True
-    while grown:
-        new = {p: titles[p] for p, q in parents.items() if q in found and p not in found}
-        found |= new
-        grown = bool(new)
-    return {pid: kind_of(title) for pid, title in found.items()}
-
-
-def kind_of(title: str) -> str:
-    return next((kind for kind in KINDS if kind in title), "Ray")
-
-
-def resident(pid: int) -> int:
-    try:
-        return int(Path(f"/proc/{pid}/statm").read_text().split()[1]) * PAGE
-    except (OSError, IndexError):
-        return 0
-
-
-def newest(file: Path) -> dict:
-    try:
-        return json.loads(file.read_text().splitlines()[-1])
-    except (OSError, IndexError, ValueError):
-        return {}
 
 
 def main() -> None:
@@ -89,9 +50,7 @@ def main() -> None:
     rng = np.random.default_rng(0)
     while time.monotonic() - began < 60 * args.minutes and driver.poll() is None:
         kinds = descendants(driver.pid)
-        memory: Counter[str] = Counter()
-        for pid, kind in kinds.items():
-            memory[kind] += resident(pid)
+        memory = by_kind(kinds, resident)
         line = newest(run / "metrics.jsonl")
         rows.append(
             {

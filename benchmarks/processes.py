@@ -1,0 +1,72 @@
+"""The processes of a run on a cluster: what they are, their memory and their core time."""
+
+import json
+import os
+from collections import Counter
+from pathlib import Path
+
+KINDS = ("ActorWorker", "ShardWorker", "LearnerWorker", "EvaluatorWorker", "driver", "Ray")
+PAGE, TICK = os.sysconf("SC_PAGE_SIZE"), os.sysconf("SC_CLK_TCK")
+
+
+def descendants(root: int) -> dict[int, str]:
+    """Processes below one, with what they are."""
+    parents, titles = {}, {}
+    for path in Path("/proc").glob("[0-9]*"):
+        try:
+            stat = (path / "stat").read_text()
+            titles[int(path.name)] = (path / "cmdline").read_bytes().split(b"\0")[0].decode()
+        except OSError:
+            continue
+        parents[int(path.name)] = int(stat.rpartition(")")[2].split()[1])
+    found = {root: "driver"}
+    grown = True
+    while grown:
+        new = {p: titles[p] for p, q in parents.items() if q in found and p not in found}
+        found |= new
+        grown = bool(new)
+    return {pid: kind_of(title) for pid, title in found.items()}
+
+
+def kind_of(title: str) -> str:
+    return next((kind for kind in KINDS if kind in title), "Ray")
+
+
+def resident(pid: int) -> int:
+    """Bytes of RAM, memory that is shared with others included."""
+    try:
+        return int(Path(f"/proc/{pid}/statm").read_text().split()[1]) * PAGE
+    except (OSError, IndexError):
+        return 0
+
+
+def shared(pid: int) -> int:
+    """Bytes of RAM that are shared with others: libraries, and objects in Ray's store."""
+    try:
+        return int(Path(f"/proc/{pid}/statm").read_text().split()[2]) * PAGE
+    except (OSError, IndexError):
+        return 0
+
+
+def core_seconds(pid: int) -> float:
+    try:
+        fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+        return (int(fields[11]) + int(fields[12])) / TICK
+    except (OSError, IndexError):
+        return 0.0
+
+
+def by_kind(pids: dict[int, str], measure) -> Counter:
+    """Sums of a measure over the processes of each kind."""
+    total: Counter = Counter()
+    for pid, kind in pids.items():
+        total[kind] += measure(pid)
+    return total
+
+
+def newest(file: Path) -> dict:
+    """The last whole line of a file of JSON lines."""
+    try:
+        return json.loads(file.read_text().splitlines()[-1])
+    except (OSError, IndexError, ValueError):
+        return {}
