@@ -359,7 +359,8 @@ class LearnerConfig:
     novelty_steps: int = 5  # last valid steps of a window that train inverse dynamics and RND, NGU
     inverse_l2: float = 1e-5  # L2 weight of the action-prediction network, table
     compile: Literal["auto", "on", "off"] = "auto"  # torch.compile; auto: on GPUs with a compiler
-    precision: Literal["float32", "bfloat16"] = "float32"  # bfloat16: autocast, for GPUs
+    # Of the value networks' arithmetic; auto: bfloat16 where the device multiplies it faster.
+    precision: Literal["float32", "bfloat16", "auto"] = "float32"
 
     def __post_init__(self) -> None:
         require_positive(

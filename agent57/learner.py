@@ -20,8 +20,9 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from agent57.allocator import keep_freed_memory
 from agent57.compilation import compiled
-from agent57.config import Config, require
+from agent57.config import Config
 from agent57.data_parallel import LoneLearner
 from agent57.nets.networks import Networks
 from agent57.nets.standard import moments, pooled
@@ -46,6 +47,7 @@ from agent57.ops.td import (
     window_priorities,
 )
 from agent57.player import Weights
+from agent57.precision import settle_precision
 from agent57.types import WINDOW_AXIS, Batch, Windows
 
 NOVELTY = ("inverse_dynamics", "rnd")  # the networks that learn what is new
@@ -65,14 +67,6 @@ class NonFiniteUpdate(FloatingPointError):
     def __reduce__(self) -> tuple[type[Self], tuple[str, Batch]]:
         """Pickle as what it is made of."""
         return type(self), (self.name, self.batch)
-
-
-def check_precision(config: Config, device: torch.device) -> None:
-    """Refuse a precision the device cannot learn in."""
-    require(
-        config.learner.precision == "float32" or device.type != "cpu",
-        "learner.precision bfloat16 needs a GPU: use float32 on a CPU",
-    )
 
 
 class Forward(NamedTuple):
@@ -110,8 +104,9 @@ class Learner:
         device: torch.device,
         group: LoneLearner | None = None,
     ) -> None:
-        check_precision(config, device)
+        keep_freed_memory()
         self._config = config
+        self._precision = settle_precision(config, device).learner.precision
         self._device = device
         self._group = group or LoneLearner()
         self.networks = networks.to(device).train()
@@ -267,7 +262,7 @@ class Learner:
         config = self._config
         prepared = self.networks.prepare(batch.observation)
         with torch.autocast(
-            self._device.type, torch.bfloat16, enabled=config.learner.precision == "bfloat16"
+            self._device.type, torch.bfloat16, enabled=self._precision == "bfloat16"
         ):
             online = self._unroll(self.networks.value, batch, prepared, windows.arm).float()
             with torch.no_grad():

@@ -16,6 +16,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from agent57.allocator import keep_freed_memory
 from agent57.config import Config
 from agent57.curiosity.reward import Curiosity
 from agent57.envs.spec import Step, VectorEnv
@@ -90,6 +91,7 @@ class Player:
 
         A player that `is_evaluated` plays the averaged value networks, where there are any.
         """
+        keep_freed_memory()
         self._config = config
         self._env = env
         self._epsilon = epsilon

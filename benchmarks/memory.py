@@ -29,11 +29,11 @@ mpl.use("Agg")
 import matplotlib.pyplot as plt
 from figures import show
 
+from agent57.allocator import keep_freed_memory
 from agent57.config import Config
 from agent57.player import Player
 from agent57.presets import make_config
 from agent57.runtime import inline
-from agent57.runtime.allocator import keep_freed_memory
 from agent57.runtime.saving import Saver
 from agent57.storage.folder import RunFolder
 from agent57.storage.journal import Journal, resident_bytes

@@ -8,7 +8,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from agent57.config import Config, ConfigError
+from agent57.config import Config
 from agent57.learner import Learner, NonFiniteUpdate
 from agent57.ops.family import betas, gammas
 from agent57.ops.td import RATE, td_errors, td_scale
@@ -547,12 +547,6 @@ def test_scaled_losses_do_not_know_the_size_of_errors_by_law(factor: float) -> N
     for name in ("loss/extrinsic", "loss/intrinsic"):
         assert found[0].metrics[name] == pytest.approx(found[1].metrics[name], rel=1e-4)
     torch.testing.assert_close(found[0].priorities, found[1].priorities, rtol=1e-4, atol=1e-5)
-
-
-def test_half_precision_on_a_cpu_is_refused() -> None:
-    # Its LSTM does not exist there: the first update would raise from deep inside torch.
-    with pytest.raises(ConfigError, match="learner.precision bfloat16 needs a GPU"):
-        make_learner(changed(CONFIG, learner={"precision": "bfloat16"}))
 
 
 def test_errors_and_leads_per_arm_by_definition() -> None:

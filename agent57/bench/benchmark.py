@@ -11,6 +11,7 @@ from typing import Any
 
 import torch
 
+from agent57.allocator import keep_freed_memory
 from agent57.bench.acting import Emulators, acting, flops_of_a_step, novelty
 from agent57.bench.cost import Result
 from agent57.bench.effort import Plan
@@ -20,7 +21,6 @@ from agent57.bench.replaying import bytes_per_transition, recordings, storing
 from agent57.bench.training import end_to_end
 from agent57.compilation import has_compiler
 from agent57.config import ReplayConfig
-from agent57.runtime.allocator import keep_freed_memory
 from agent57.storage.folder import write_json
 from agent57.storage.machine import processor
 

@@ -17,10 +17,10 @@ from agent57.config import Config, ConfigError, require
 from agent57.envs.gymnasium import trust
 from agent57.envs.make import check_env, check_options
 from agent57.envs.spec import EnvironmentFault
-from agent57.learner import NonFiniteUpdate, check_precision
+from agent57.learner import NonFiniteUpdate
 from agent57.planning.forecast import expectation
+from agent57.precision import settle_precision
 from agent57.runtime import inline
-from agent57.runtime.allocator import keep_freed_memory
 from agent57.runtime.cluster.tally import PartLost
 from agent57.runtime.cluster.where import prepare
 from agent57.runtime.hooks import Hooks
@@ -64,7 +64,7 @@ def start(config: Config, out: Path, console: Console, hooks: Hooks | None = Non
     trust(config.env.name)
     check_free(out)
     device = choose_device(config.run.device)
-    check_precision(config, device)
+    config = settle_precision(config, device)
     check_compiler(config.learner.compile)
     check_env(config.env)
     check_options(config.env)
@@ -137,7 +137,6 @@ def _run(
     hooks: Hooks,
     is_resumed: bool,
 ) -> bool:
-    keep_freed_memory()
     torch.set_num_threads(config.run.threads or os.cpu_count() or 1)
     warn = partial(_warn, console)
     log_frames = min(config.run.log_frames, config.run.frames)

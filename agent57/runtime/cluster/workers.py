@@ -15,6 +15,7 @@ import numpy as np
 import torch
 
 from agent57.actor import Actor
+from agent57.allocator import keep_freed_memory
 from agent57.config import Config
 from agent57.data_parallel import LearnerGroup
 from agent57.envs.gymnasium import trust
@@ -25,7 +26,6 @@ from agent57.nets.networks import make_networks
 from agent57.player import Weights
 from agent57.replay.block import Block, Layout
 from agent57.replay.buffer import Replay
-from agent57.runtime.allocator import keep_freed_memory
 from agent57.seeds import Role, generator
 from agent57.storage.means import Means
 from agent57.types import Batch, EnvSpec, Episode

@@ -5,7 +5,7 @@ import sys
 
 CODE = """
 import resource, torch
-from agent57.runtime.allocator import keep_freed_memory
+from agent57.allocator import keep_freed_memory
 {call}
 def faults():
     return resource.getrusage(resource.RUSAGE_SELF).ru_minflt

@@ -1,5 +1,7 @@
 """Memory of the process: freed tensors are kept for the next update instead of given back.
 
+Whatever computes asks for it (`Learner`, `Player`), so a user's own script gets it too.
+
 By default glibc returns every large tensor to the operating system when it is freed and faults it
 in again, page by page, for the next one; that cost half of the core time of the convolutions'
 gradients.
