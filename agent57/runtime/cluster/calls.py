@@ -59,11 +59,18 @@ class Calls:
         return len(self._patient)
 
     def take_in(self) -> None:
-        """Wait a little for an answer and act on it."""
+        """Wait a little for an answer, then act on all answers that are there.
+
+        Taking all of them keeps the cost of an answer independent of the number of actors: each
+        wait looks at every pending call.
+        """
         if not self._pending:
             return
+        pending = list(self._pending)
         try:
-            ready, _ = ray.wait(list(self._pending), num_returns=1, timeout=WAIT_SECONDS)
+            ready, _ = ray.wait(pending, num_returns=1, timeout=WAIT_SECONDS)
+            if ready and len(pending) > 1:
+                ready, _ = ray.wait(pending, num_returns=len(pending), timeout=0)
         except RayError as error:
             raise PartLost(f"Ray failed: {_first_line(error)}") from error
         for ref in ready:

@@ -40,6 +40,8 @@ def prepare(config: Config) -> str:
         return address
     # Ray's mode for a single machine: all it listens on is 127.0.0.1.
     os.environ["RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER"] = "0"
+    # Ray would run workers, the learner too, behind every other program of the machine (nice 15).
+    os.environ.setdefault("RAY_worker_niceness", "0")
     return ""
 
 
