@@ -80,7 +80,7 @@ def main() -> None:
     for process in alone:
         process.start()
 
-    from agent57.runtime.cluster.where import prepare
+    from agent57.runtime.cluster.ray_address import prepare
 
     address = prepare(config)
     import torch

@@ -21,8 +21,8 @@ from agent57.learner import NonFiniteUpdate
 from agent57.planning.forecast import expectation
 from agent57.precision import settle_precision
 from agent57.runtime import inline
+from agent57.runtime.cluster.ray_address import prepare
 from agent57.runtime.cluster.tally import PartLost
-from agent57.runtime.cluster.where import prepare
 from agent57.runtime.hooks import Hooks
 from agent57.runtime.saving import Saver
 from agent57.runtime.session import Parts, Session

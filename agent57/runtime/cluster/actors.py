@@ -18,7 +18,14 @@ from agent57.runtime.cluster.calls import Calls, Process, Ref
 from agent57.runtime.cluster.learners import Learning
 from agent57.runtime.cluster.shards import Storage
 from agent57.runtime.cluster.tally import MAX_FAILURES, UNANSWERED, PartLost, Tally
-from agent57.runtime.cluster.workers import ActorWorker, EvaluatorWorker, Journey, State
+from agent57.runtime.cluster.workers import (
+    ActorWorker,
+    EvaluatorWorker,
+    PlayReport,
+    State,
+    packed,
+    unpacked,
+)
 from agent57.storage.journal import Journal
 from agent57.types import EnvSpec
 
@@ -33,7 +40,7 @@ class Player:
     index: int
     process: Process = None
     whole: State | None = None  # what it is to go on with, until it has a place to
-    lasting: State | None = None  # what its successor would go on with
+    lasting: bytes | None = None  # packed state with which a successor would take over
     summary: dict[str, float | None] = field(default_factory=dict)
     waiting: int = 0  # steps counted, but in no block yet
     version: int = 0  # of its weights
@@ -43,14 +50,14 @@ class Player:
     rate: float = 0.0  # agent steps per second
     lanes: list[State] = field(default_factory=list)  # what a few lanes are doing, to be shown
 
-    def tell(self, journey: Journey) -> None:
+    def tell(self, report: PlayReport) -> None:
         """Take an answer into account."""
         now = time.monotonic()
-        self.rate = journey.steps / max(now - self.told, 1e-9)
+        self.rate = report.steps / max(now - self.told, 1e-9)
         self.told = now
-        self.lasting, self.summary = journey.lasting, journey.summary
-        self.waiting, self.version = journey.waiting, journey.version
-        self.lanes = journey.lanes
+        self.lasting, self.summary = report.lasting, report.summary
+        self.waiting, self.version = report.waiting, report.version
+        self.lanes = report.lanes
         self.num_failures = 0
 
     def fail(self, name: str) -> None:
@@ -158,19 +165,19 @@ class Acting:
     def _played(self, actor: Player, process: Process, blocks: Ref, ref: Ref) -> None:
         self.num_playing -= 1
         try:
-            journey: Journey = self._calls.answer(ref)
+            report: PlayReport = self._calls.answer(ref)
         except UNANSWERED:
             self._replace_actor(actor, process)
             return
-        actor.tell(journey)
+        actor.tell(report)
         self._idle.append(actor)
-        self._tally.steps += journey.steps
-        self._journal.add(journey.scalars)
-        for episode in journey.episodes:
+        self._tally.steps += report.steps
+        self._journal.add(report.scalars)
+        for episode in report.episodes:
             self._journal.add_episode(replace(episode, frames=self.num_frames))
-        if journey.sent:
+        if report.sent:
             actor.num_adds += 1
-            self._storage.add(actor.index, blocks, journey, partial(_blocks_are_there, actor))
+            self._storage.add(actor.index, blocks, report, partial(_blocks_are_there, actor))
 
     # The evaluator
 
@@ -214,14 +221,14 @@ class Acting:
 
     def _evaluated(self, process: Process, ref: Ref) -> None:
         try:
-            journey: Journey = self._calls.answer(ref)
+            report: PlayReport = self._calls.answer(ref)
         except UNANSWERED:
             self._replace_evaluator(process)
             return
         self._is_evaluating = False
-        self._evaluator.tell(journey)
-        self._tally.evaluator_steps += journey.steps // self._config.evaluator.lanes
-        for episode in journey.episodes:
+        self._evaluator.tell(report)
+        self._tally.evaluator_steps += report.steps // self._config.evaluator.lanes
+        for episode in report.episodes:
             self._journal.add_episode(episode)
 
     # Records
@@ -240,13 +247,13 @@ class Acting:
             "actors": [
                 {
                     "whole": self._whole(actor) if actor in self._idle else actor.whole,
-                    "lasting": actor.lasting,
+                    "lasting": _opened(actor.lasting),
                     "waiting": actor.waiting,
                 }
                 for actor in self.actors
             ],
             "evaluator": self._evaluator_state(),
-            "evaluator_lasting": self._evaluator.lasting,
+            "evaluator_lasting": _opened(self._evaluator.lasting),
         }
 
     def _whole(self, player: Player) -> State | None:
@@ -267,13 +274,13 @@ class Acting:
     def load_state_dict(self, state: State) -> int:
         """Go on from `state`; how many running episodes were dropped."""
         for actor, saved in zip(self.actors, state["actors"], strict=True):
-            actor.lasting, actor.waiting = saved["lasting"], saved["waiting"]
+            actor.lasting, actor.waiting = _closed(saved["lasting"]), saved["waiting"]
             actor.whole = saved["whole"]
             if actor.whole is None:
                 self._tally.lost_transitions += actor.waiting
                 actor.waiting = 0
             self.start_actor(actor, actor.whole)
-        self._evaluator.lasting = state["evaluator_lasting"]
+        self._evaluator.lasting = _closed(state["evaluator_lasting"])
         self.start_evaluator(state["evaluator"])
         self._calls.settle(patience=ACTOR_PATIENCE)
         return self._num_dropped
@@ -292,6 +299,16 @@ def pooled(summaries: list[dict[str, float | None]]) -> dict[str, float | None]:
             weights = np.array([s[plays] for s in known], float) if plays != name else None
             found[name] = float(np.average(values, weights=weights))
     return found
+
+
+def _opened(lasting: bytes | None) -> State | None:
+    """A packed state as checkpoints hold it: tensors and plain containers."""
+    return None if lasting is None else unpacked(lasting)
+
+
+def _closed(lasting: State | None) -> bytes | None:
+    """A state of a checkpoint as processes exchange it."""
+    return None if lasting is None else packed(lasting)
 
 
 def _blocks_are_there(actor: Player) -> None:

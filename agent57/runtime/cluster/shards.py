@@ -19,7 +19,7 @@ from agent57.replay.block import Block, Layout
 from agent57.replay.buffer import Replay
 from agent57.runtime.cluster.calls import Calls, Process, Ref
 from agent57.runtime.cluster.tally import MAX_FAILURES, Died, Gone, PartLost, Tally
-from agent57.runtime.cluster.workers import Holding, Journey, ShardWorker, State
+from agent57.runtime.cluster.workers import Holding, PlayReport, ShardWorker, State
 from agent57.seeds import Role, generator
 from agent57.storage.checkpoint import Checkpoint
 
@@ -86,14 +86,16 @@ class Storage:
 
     # Adding
 
-    def add(self, actor: int, blocks: Ref, journey: Journey, done: Callable[[], None]) -> None:
+    def add(self, actor: int, blocks: Ref, report: PlayReport, done: Callable[[], None]) -> None:
         """Send the blocks of an actor to its shard; `done` when they are there, or lost."""
-        self.windows_on_the_way += journey.windows
-        self._send(self._shards[actor % len(self._shards)], blocks, journey, done)
+        self.windows_on_the_way += report.windows
+        self._send(self._shards[actor % len(self._shards)], blocks, report, done)
 
-    def _send(self, shard: Shard, blocks: Ref, journey: Journey, done: Callable[[], None]) -> None:
+    def _send(
+        self, shard: Shard, blocks: Ref, report: PlayReport, done: Callable[[], None]
+    ) -> None:
         ref = shard.process.add.remote(blocks)
-        act = partial(self._added, shard, shard.process, blocks, journey, done)
+        act = partial(self._added, shard, shard.process, blocks, report, done)
         self._calls.expect(ref, act)
 
     def _added(
@@ -101,7 +103,7 @@ class Storage:
         shard: Shard,
         process: Process,
         blocks: Ref,
-        journey: Journey,
+        report: PlayReport,
         done: Callable[[], None],
         ref: Ref,
     ) -> None:
@@ -109,16 +111,16 @@ class Storage:
             holding: Holding = self._calls.answer(ref)
         except Died:
             self.restore(shard, process)
-            self._send(shard, blocks, journey, done)  # the blocks are still there
+            self._send(shard, blocks, report, done)  # the blocks are still there
             return
         except Gone:
-            self._tally.lost_transitions += journey.sent
+            self._tally.lost_transitions += report.sent
         else:
             shard.num_failures = 0
             shard.added += holding.added
             shard.weight = holding.weight
             self._tally.windows += holding.windows
-        self.windows_on_the_way -= journey.windows
+        self.windows_on_the_way -= report.windows
         done()
 
     # Drawing

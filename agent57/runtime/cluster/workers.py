@@ -1,11 +1,12 @@
-"""The four parts as they live in processes of their own: thin coats that speak in messages.
+"""Process wrappers of the four parts, which exchange messages.
 
-Nothing here knows what carries the messages or when a call is made; see `cluster`. Batches and
+Nothing here knows what carries the messages or when a call is made; see `conductor`. Batches and
 weights travel as plain arrays, which a store of objects can share without copying. Each worker does
-nothing until `start`, so that what goes wrong there is an answer like any other.
+nothing until `start`, so that a fault at the start is an answer like any other.
 """
 
 import os
+import pickle
 import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass, fields, replace
@@ -38,8 +39,8 @@ WINDOW_AXIS = {"arm": 0, "start": 0, "key": 0, "probability": 0, "state": 2}  # 
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Journey:
-    """What an actor or the evaluator tells of one call to play."""
+class PlayReport:
+    """The answer of an actor or of the evaluator to one call to play."""
 
     steps: int  # agent steps of all its lanes
     sent: int  # of these and earlier ones, now in blocks
@@ -49,7 +50,7 @@ class Journey:
     episodes: list[Episode]
     scalars: dict[str, float]  # means over the steps
     summary: dict[str, float | None]
-    lasting: State  # what another process needs to take over
+    lasting: bytes  # packed state with which another process can take over
     lanes: list[State]  # what a few lanes are doing, to be shown
 
 
@@ -60,6 +61,20 @@ class Holding:
     added: int  # transitions
     windows: int  # that became complete
     weight: float  # of all windows, in proportion to which shards are drawn from
+
+
+def packed(state: State) -> bytes:
+    """Pack a state for a driver that passes it on without looking inside.
+
+    Unpacking the tensors of each report took half of the driver's time.
+    """
+    return pickle.dumps(state)
+
+
+def unpacked(message: bytes) -> State:
+    """Return the state that `packed` was given. Messages come from processes of the run only."""
+    state: State = pickle.loads(message)
+    return state
 
 
 def arrays_of(weights: Weights) -> Arrays:
@@ -112,7 +127,7 @@ class ActorWorker:
         self._published: tuple[Weights, int] = ({}, -1)
         self._is_in_play = False
 
-    def start(self, state: State | None, lasting: State | None) -> int:
+    def start(self, state: State | None, lasting: bytes | None) -> int:
         """Begin anew, go on from `state`, or take over with new episodes from `lasting`.
 
         How many running episodes had to be dropped.
@@ -131,10 +146,10 @@ class ActorWorker:
             self._is_in_play = True
             return int(self._actor.load_state_dict(state).sum())
         if lasting is not None:
-            self._actor.load_lasting_state(lasting)
+            self._actor.load_lasting_state(unpacked(lasting))
         return 0
 
-    def play(self, weights: Arrays, version: int) -> tuple[list[Block], Journey]:
+    def play(self, weights: Arrays, version: int) -> tuple[list[Block], PlayReport]:
         """Play with these weights until they are to be pulled again: the blocks, and what to tell.
 
         Always whole periods, so a call begins where `Actor` pulls.
@@ -151,7 +166,7 @@ class ActorWorker:
             episodes += new_episodes
             scalars.add(diagnostics)
         self._published = ({}, version)  # nothing of it is needed until the next call
-        return blocks, Journey(
+        return blocks, PlayReport(
             steps=actor.num_transitions - before,
             sent=sum(block.length for block in blocks),
             waiting=actor.num_waiting,
@@ -160,7 +175,7 @@ class ActorWorker:
             episodes=episodes,
             scalars=scalars.means(),
             summary=actor.summary(),
-            lasting=actor.lasting_state(),
+            lasting=packed(actor.lasting_state()),
             lanes=[] if self._index else actor.lanes(SHOWN_LANES["actor"]),
         )
 
@@ -178,7 +193,7 @@ class EvaluatorWorker:
         self._is_in_play = False
 
     def start(
-        self, state: State | None, lasting: State | None, weights: Arrays, version: int
+        self, state: State | None, lasting: bytes | None, weights: Arrays, version: int
     ) -> int:
         """Begin anew, go on from `state`, or take over with new episodes from `lasting`.
 
@@ -194,10 +209,10 @@ class EvaluatorWorker:
             self._is_in_play = True
             return int(self._evaluator.load_state_dict(state).sum())
         if lasting is not None:
-            self._evaluator.load_lasting_state(lasting)
+            self._evaluator.load_lasting_state(unpacked(lasting))
         return 0
 
-    def play(self, weights: Arrays, version: int, frames: int) -> Journey:
+    def play(self, weights: Arrays, version: int, frames: int) -> PlayReport:
         """Play a while; these weights are there for the phase that begins. `frames`: so far."""
         self._published = tensors_of(weights), version
         self._is_in_play = True
@@ -205,7 +220,7 @@ class EvaluatorWorker:
         episodes: list[Episode] = []
         for _ in range(num_steps):
             episodes += self._evaluator.step(frames)
-        return Journey(
+        return PlayReport(
             steps=num_steps * self._config.evaluator.lanes,
             sent=0,
             waiting=0,
@@ -214,7 +229,7 @@ class EvaluatorWorker:
             episodes=episodes,
             scalars={},
             summary=self._evaluator.summary(),
-            lasting=self._evaluator.lasting_state(),
+            lasting=packed(self._evaluator.lasting_state()),
             lanes=self._evaluator.lanes(SHOWN_LANES["evaluator"]),
         )
 

@@ -19,6 +19,7 @@ from agent57.runtime.cluster.workers import (
     EvaluatorWorker,
     LearnerWorker,
     ShardWorker,
+    unpacked,
 )
 from agent57.storage.checkpoint import CheckpointStore
 from tests.runtime.cluster.stage import Play, without_a_target
@@ -182,7 +183,7 @@ def test_an_actor_that_dies_is_replaced_and_counted(tmp_path: Path) -> None:
     play.run(lambda cluster: cluster.tally.steps >= 150)
     actor = play.cluster.acting.actors[0]
     assert actor.lasting is not None
-    before, lost = dict(actor.lasting), actor.waiting
+    before, lost = unpacked(actor.lasting), actor.waiting
     actor.process.is_dead = True
     play.run()
     tally = play.cluster.tally
@@ -191,9 +192,10 @@ def test_an_actor_that_dies_is_replaced_and_counted(tmp_path: Path) -> None:
     assert held(play) + waiting(play) + lost == tally.steps
     assert len(play.calls.living(ActorWorker)) == 2
     # Its successor reads on where it was, and its bandits know what they knew.
-    assert actor.lasting["num_steps"] > before["num_steps"]
+    after = unpacked(actor.lasting)
+    assert after["num_steps"] > before["num_steps"]
     selected = [c["num_selected"] for c in before["controllers"]]
-    later = [c["num_selected"] for c in actor.lasting["controllers"]]
+    later = [c["num_selected"] for c in after["controllers"]]
     assert all(b > a for a, b in zip(selected, later, strict=True))
 
 

@@ -16,7 +16,7 @@ from typing import Any
 
 import pytest
 
-from agent57.runtime.cluster.where import STARTED_HERE
+from agent57.runtime.cluster.ray_address import STARTED_HERE
 
 pytestmark = [
     pytest.mark.slow,

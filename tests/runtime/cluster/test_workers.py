@@ -1,4 +1,4 @@
-"""The coats: what an actor sends is what it would send inline, and batches survive the journey."""
+"""Workers: an actor sends what it would send inline, and batches survive their journey."""
 
 from dataclasses import fields
 from typing import Any
@@ -16,13 +16,14 @@ from agent57.replay.block import Block, make_layout
 from agent57.runtime.cluster.workers import (
     ActorWorker,
     EvaluatorWorker,
-    Journey,
     LearnerWorker,
+    PlayReport,
     ShardWorker,
     arrays_of,
     joined,
     on_cpu,
     tensors_of,
+    unpacked,
 )
 from agent57.types import Batch
 from tests.small import CPU, changed, make_learner, random_batch, small_config
@@ -40,16 +41,16 @@ WEIGHTS, _ = make_learner(changed(CONFIG, run={"seed": 3}), SPEC).weights()
 LAYOUT = make_layout(SPEC, make_networks(CONFIG, SPEC))
 
 
-def play(config: Config, num_calls: int) -> tuple[list[Block], list[Journey]]:
+def play(config: Config, num_calls: int) -> tuple[list[Block], list[PlayReport]]:
     """All actors of a cluster, each in turn, with fixed weights."""
     blocks, journeys = [], []
     for index in range(config.cluster.actors):
         worker = ActorWorker(config, index, LAYOUT)
         worker.start(None, None)
         for _ in range(num_calls):
-            new, journey = worker.play(arrays_of(WEIGHTS), 7)
+            new, report = worker.play(arrays_of(WEIGHTS), 7)
             blocks += new
-            journeys.append(journey)
+            journeys.append(report)
     return blocks, journeys
 
 
@@ -65,7 +66,7 @@ def test_one_actor_sends_the_blocks_of_inline_byte_for_byte() -> None:
     blocks, journeys = play(one, 6)
     assert [b.to_bytes() for b in blocks] == [b.to_bytes() for b in play_inline(60)]
     assert len(blocks) > 40
-    assert sum(journey.steps for journey in journeys) == 240
+    assert sum(report.steps for report in journeys) == 240
 
 
 def test_an_actor_compresses_with_threads_of_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -106,10 +107,10 @@ def test_two_actors_send_the_blocks_of_inline_lane_by_lane() -> None:
 
 def test_a_journey_tells_what_was_played() -> None:
     blocks, journeys = play(changed(CONFIG, cluster={"actors": 1}), 3)
-    assert sum(journey.sent for journey in journeys) == sum(block.length for block in blocks)
+    assert sum(report.sent for report in journeys) == sum(block.length for block in blocks)
     assert journeys[-1].waiting == 120 - sum(block.length for block in blocks)
     completing = sum(block.completes_window(CONFIG.sequence) for block in blocks)
-    assert sum(journey.windows for journey in journeys) == completing
+    assert sum(report.windows for report in journeys) == completing
     assert journeys[0].version == 7
     assert "reward/extrinsic" in journeys[0].scalars
 
@@ -118,14 +119,16 @@ def test_a_successor_begins_new_episodes_where_the_streams_were_left() -> None:
     one = changed(CONFIG, cluster={"actors": 1})
     first, successor = ActorWorker(one, 0, LAYOUT), ActorWorker(one, 0, LAYOUT)
     first.start(None, None)
-    journey = first.play(arrays_of(WEIGHTS), 7)[1]
-    successor.start(None, journey.lasting)
+    report = first.play(arrays_of(WEIGHTS), 7)[1]
+    successor.start(None, report.lasting)
     blocks, told = successor.play(arrays_of(WEIGHTS), 7)
     assert {block.index for block in blocks if block.episode == 0} >= {0}
-    assert told.lasting["num_steps"] == 20
-    begun = journey.lasting["player"]["num_begun"]
-    assert (told.lasting["player"]["num_begun"] > begun).all()  # no episode is played twice
-    moments = told.lasting["player"]["curiosity"]["moments"]
+    assert unpacked(told.lasting)["num_steps"] == 20
+    begun = unpacked(report.lasting)["player"]["num_begun"]
+    assert (
+        unpacked(told.lasting)["player"]["num_begun"] > begun
+    ).all()  # no episode is played twice
+    moments = unpacked(told.lasting)["player"]["curiosity"]["moments"]
     assert (moments["count"] == 20).all()
 
 

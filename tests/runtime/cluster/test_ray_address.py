@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from agent57.config import Config, ConfigError
-from agent57.runtime.cluster import where
+from agent57.runtime.cluster import ray_address
 from tests.small import changed
 
 CONFIG = changed(Config(), run={"runtime": "cluster"})
@@ -20,7 +20,7 @@ def nowhere(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv(LOOPBACK_ONLY, "unset")
     monkeypatch.setenv("RAY_USAGE_STATS_ENABLED", "0")
     monkeypatch.delenv("RAY_ADDRESS", raising=False)
-    monkeypatch.setattr(where, "STARTED_HERE", tmp_path / "ray_current_cluster")
+    monkeypatch.setattr(ray_address, "STARTED_HERE", tmp_path / "ray_current_cluster")
 
 
 @pytest.fixture
@@ -36,42 +36,42 @@ def at(address: str) -> Config:
 def test_without_ray_the_way_to_get_it_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
     with pytest.raises(ConfigError, match=r"pip install 'agent57\[cluster\]'"):
-        where.prepare(CONFIG)
+        ray_address.prepare(CONFIG)
 
 
 def test_one_of_our_own_may_not_leave_loopback() -> None:
-    assert where.prepare(CONFIG) == ""
-    assert where.os.environ[LOOPBACK_ONLY] == "0"
+    assert ray_address.prepare(CONFIG) == ""
+    assert ray_address.os.environ[LOOPBACK_ONLY] == "0"
 
 
 def test_one_that_runs_here_is_joined(listening: str) -> None:
-    where.STARTED_HERE.write_text(f"{listening}\n")
-    assert where.prepare(CONFIG) == listening
-    assert where.os.environ[LOOPBACK_ONLY] == "unset"
+    ray_address.STARTED_HERE.write_text(f"{listening}\n")
+    assert ray_address.prepare(CONFIG) == listening
+    assert ray_address.os.environ[LOOPBACK_ONLY] == "unset"
 
 
 @pytest.mark.parametrize("address", ["127.0.0.1:9", "192.0.2.77:6379", "", "no address"])
 def test_one_that_ran_here_once_is_not(address: str, monkeypatch: pytest.MonkeyPatch) -> None:
     if not address.startswith("127"):  # some networks answer for everybody
-        monkeypatch.setattr(where.socket, "create_connection", lambda *_: socket.socket())
-    where.STARTED_HERE.write_text(f"{address}\n")
-    assert where.prepare(CONFIG) == ""
+        monkeypatch.setattr(ray_address.socket, "create_connection", lambda *_: socket.socket())
+    ray_address.STARTED_HERE.write_text(f"{address}\n")
+    assert ray_address.prepare(CONFIG) == ""
 
 
 def test_an_address_is_joined_by_option_or_environment(
     listening: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    assert where.prepare(at(listening)) == listening
+    assert ray_address.prepare(at(listening)) == listening
     monkeypatch.setenv("RAY_ADDRESS", listening)
-    assert where.prepare(CONFIG) == listening
+    assert ray_address.prepare(CONFIG) == listening
 
 
 @pytest.mark.parametrize("address", ["127.0.0.1:9", "nonsense", "127.0.0.1:99999999"])
 def test_an_address_where_nobody_is_is_one_line(address: str) -> None:
     with pytest.raises(ConfigError, match="nothing answers there"):
-        where.prepare(at(address))
+        ray_address.prepare(at(address))
 
 
 def test_a_client_address_is_one_line() -> None:
     with pytest.raises(ConfigError, match="run the command on a node of the cluster"):
-        where.prepare(at("ray://head:10001"))
+        ray_address.prepare(at("ray://head:10001"))
