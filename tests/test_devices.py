@@ -29,8 +29,9 @@ KINDS = {"pixels": "pong", "grid": "MiniGrid-Empty-5x5-v0", "vector": "CartPole-
 
 @pytest.fixture
 def device(monkeypatch: pytest.MonkeyPatch) -> Iterator[SimulatedDevice]:
-    # The fused Adam has no kernel for meta: the plain one does the same operations, one by one.
-    monkeypatch.setattr(torch.optim, "Adam", _plain(torch.optim.Adam))
+    # Fused optimisers have no kernel for meta: plain ones do the same operations, one by one.
+    for name in ("Adam", "AdamW"):
+        monkeypatch.setattr(torch.optim, name, _plain(getattr(torch.optim, name)))
     monkeypatch.setattr(torch, "autocast", _autocast)
     with SimulatedDevice() as device:
         yield device
