@@ -33,9 +33,14 @@ MIN_FRAME_SIZE = 36  # pixels; what the pixel torso needs
 
 
 class AtariEnv:
-    """E lanes of one game, played by the emulator's own threads."""
+    """E lanes of one game, played by the emulator's own threads.
 
-    def __init__(self, game: str, num_lanes: int, config: EnvConfig) -> None:
+    Lanes in colour observe the screen itself: no network takes it, but drawing it is free.
+    """
+
+    def __init__(
+        self, game: str, num_lanes: int, config: EnvConfig, *, in_colour: bool = False
+    ) -> None:
         require(game in ATARI_GAMES, f"env.name {game!r} is not one of the paper's 57 games")
         require(
             config.frame_size >= MIN_FRAME_SIZE,
@@ -43,13 +48,13 @@ class AtariEnv:
         )
         self.num_lanes = num_lanes
         self._config = config
-        self._emulator = _emulator(
-            game, num_lanes, config, grayscale=True, size=(config.frame_size, config.frame_size)
-        )
+        self._in_colour = in_colour
+        size = SCREEN if in_colour else (config.frame_size, config.frame_size)
+        self._emulator = _emulator(game, num_lanes, config, grayscale=not in_colour, size=size)
         self.spec = EnvSpec(
             name=game,
             kind="pixels",
-            observation_shape=(1, config.frame_size, config.frame_size),
+            observation_shape=(1, *size, 3) if in_colour else (1, *size),
             observation_dtype="uint8",
             num_actions=len(self._emulator.ale.get_action_set()),
             frames_per_step=config.frame_skip,
@@ -96,6 +101,8 @@ class AtariEnv:
         since.
         """
         self._lanes.check_lane(lane)
+        if self._in_colour:
+            return self._observation[lane, 0]
         if lane not in self._cameras:
             self._cameras[lane] = _Camera(self.spec.name, lane, self._config)
         return self._cameras[lane].picture(self._log)

@@ -19,7 +19,7 @@ FRESH_SECONDS = 10.0  # a sign older than this counts no more
 ASK_SECONDS = 2.0  # between two touches of the sign
 WRITE_SECONDS = 0.5  # between two writings
 REST = 200  # seconds of rest for a second of writing: 0.5 % of a core
-SHOWN_LANES = {"evaluator": 1, "actor": 3}
+SHOWN_LANES = {"evaluator": 1, "actor": 3}  # by source
 
 Lane = dict[str, Any]
 

@@ -7,7 +7,7 @@ the page by its key, never by a path, so that nothing outside the named folders 
 import json
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +17,6 @@ from agent57.storage.folder import CONFIG_FILE
 from agent57.storage.history import METRICS_FILE, find_runs
 from agent57.storage.tail import RunTail
 from agent57.video.lane_files import LaneFiles
-from agent57.watch.lane_camera import LaneCamera
 
 SCAN_SECONDS = 5.0  # between two looks for new runs below the folders
 QUIET_SECONDS = 120.0  # a run that writes nothing for so long counts as stopped
@@ -33,15 +32,12 @@ class FollowedRun:
     key: str
     tail: RunTail
     files: LaneFiles
-    camera: LaneCamera
     version: int = 0
-    seen: float = field(default_factory=time.monotonic)  # when it last changed
 
     def poll(self) -> None:
         """Read what is new."""
         if self.tail.poll():
             self.version += 1
-            self.seen = time.monotonic()
 
     def card(self) -> dict[str, Any]:
         """Describe the run in the list of runs."""
@@ -103,8 +99,7 @@ class FollowedRuns:
             tail = RunTail(folder)
         except ConfigError:  # its configuration is being written, or of another version
             return
-        camera = LaneCamera(tail.config.env)
-        self._runs[key] = FollowedRun(key, tail, LaneFiles(folder), camera)
+        self._runs[key] = FollowedRun(key, tail, LaneFiles(folder))
 
     def chosen(self, keys: Sequence[str]) -> list[FollowedRun]:
         """Return the runs with these keys, all runs if there are none; unknown keys are ignored."""

@@ -1,7 +1,7 @@
 """Draws what lanes of a training look like, outside the process that trains.
 
-The training writes seeds and actions (`video/lane_files.py`). Here they are played again in an
-environment of the page's own, in colour. The training neither renders nor waits.
+The training writes seeds and actions (`video/lane_files.py`). Here they are played again in colour.
+The training neither renders nor waits.
 """
 
 import base64
@@ -14,12 +14,15 @@ import numpy as np
 from PIL import Image
 
 from agent57.config import ConfigError, EnvConfig
+from agent57.envs.atari import ATARI_GAMES, AtariEnv
 from agent57.envs.make import make_env
 from agent57.envs.spec import EnvironmentFault, VectorEnv
 
-TURN_SECONDS = 0.3  # of replaying for one picture; the rest of a long episode follows later
+TURN_SECONDS = 0.3  # of core time for all lanes; the rest of long episodes follows later
 MAX_SIDE = 240  # pixels of a picture
 ONE = np.ones(1, bool)
+
+Lane = dict[str, Any]
 
 
 def as_png(picture: np.ndarray) -> str:
@@ -37,20 +40,29 @@ class LaneCamera:
     def __init__(self, config: EnvConfig) -> None:
         self._config = replace(config, parallel="sync")
         self._replays: dict[str, _Replay] = {}
-        self._problem = ""
 
-    def picture(self, name: str, lane: dict[str, Any]) -> dict[str, str]:
-        """Return the picture of a lane as it was written, or the reason why there is none."""
+    def pictures(self, lanes: list[Lane]) -> list[dict[str, str]]:
+        """Return the picture of each lane, or the reason why there is none."""
+        end = time.process_time() + TURN_SECONDS
+        return [self._picture(lane["name"], lane, end) for lane in lanes]
+
+    def _picture(self, name: str, lane: Lane, end: float) -> dict[str, str]:
         if "picture" in lane:
             return {"source": as_png(np.array(lane["picture"], np.uint8))}
         if "actions" not in lane:
             return {"note": "this task cannot be played again from its seed"}
         try:
             if name not in self._replays:
-                self._replays[name] = _Replay(make_env(self._config, 1))
-            return self._replays[name].picture(lane)
+                self._replays[name] = _Replay(self._make_env())
+            return self._replays[name].picture(lane, end)
         except (ConfigError, EnvironmentFault, ValueError) as error:
             return {"note": str(error)}
+
+    def _make_env(self) -> VectorEnv:
+        game = self._config.name
+        if game in ATARI_GAMES:
+            return AtariEnv(game, 1, self._config, in_colour=True)
+        return make_env(self._config, 1)
 
 
 class _Replay:
@@ -63,7 +75,7 @@ class _Replay:
         self._return = 0.0
         self._is_over = False
 
-    def picture(self, lane: dict[str, Any]) -> dict[str, str]:
+    def picture(self, lane: Lane, end: float) -> dict[str, str]:
         actions = np.frombuffer(base64.b64decode(lane["actions"]), np.dtype(lane["dtype"]))
         episode = (int(lane["episode"]), int(lane["seed"]))
         played = len(self._actions)
@@ -71,7 +83,7 @@ class _Replay:
             self._env.reset(ONE, np.array([lane["seed"]], np.int64))
             self._episode, self._actions, self._return = episode, np.empty(0, np.int64), 0.0
             self._is_over = False
-        self._play(actions[len(self._actions) :])
+        self._play(actions[len(self._actions) :], end)
         left = len(actions) - len(self._actions)
         if left and not self._is_over:
             return {"note": f"catching up: {left:,} steps behind"}
@@ -79,11 +91,10 @@ class _Replay:
             return {"note": "played again, this episode takes another course"}
         return {"source": as_png(self._env.render(0))}
 
-    def _play(self, actions: np.ndarray) -> None:
-        end = time.monotonic() + TURN_SECONDS
+    def _play(self, actions: np.ndarray, end: float) -> None:
         count = 0
         for action in actions:
-            if self._is_over or time.monotonic() > end:
+            if self._is_over or time.process_time() > end:
                 break
             step = self._env.step(np.array([action], np.int64))
             self._return += float(step.reward[0])

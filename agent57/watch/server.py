@@ -8,14 +8,12 @@
 import asyncio
 import hmac
 import json
-import os
 import secrets
 import socket
-import threading
 import time
 from collections.abc import AsyncIterator, Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import suppress
+from functools import partial
 from typing import Any, TypeVar
 
 import uvicorn
@@ -26,38 +24,27 @@ from starlette.responses import HTMLResponse, PlainTextResponse, Response, Strea
 from starlette.routing import Route
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from agent57.config import ConfigError
+from agent57.config import ConfigError, EnvConfig
 from agent57.reports.page import SCRIPTS, fill_page
 from agent57.watch.followed_runs import FollowedRun, FollowedRuns, Zoom
+from agent57.watch.painter import Painter
 
 LOOPBACK = ("127.0.0.1", "localhost", "::1")
 COOKIE = "agent57_token"
 POLL_SECONDS = 1.0  # between two looks at the records
 LANE_SECONDS = 0.5  # between two pictures of a lane
 REST = 100  # seconds of rest for a second of work: at most 1 % of a core
-LANE_REST = 20  # the same for pictures, which are drawn at the lowest priority
+LANE_REST = 10  # the same for pictures, which are drawn at a low priority
+REPLAYED = ("actions", "dtype", "seed", "picture")  # what only the painter needs
 ALIVE_SECONDS = 15.0  # between two comments that keep a connection open
 MAX_LANES = 5  # pictures at a time
 
 T = TypeVar("T")
 
 
-class Pace:
-    """Rations work: `due` again after a pause, and after `rest` times the work's own time."""
-
-    def __init__(self, pause: float, rest: float) -> None:
-        self._pause = pause
-        self._rest = rest
-        self._next = 0.0
-
-    @property
-    def is_due(self) -> bool:
-        """Whether the next piece of work may begin."""
-        return time.monotonic() >= self._next
-
-    def worked(self, seconds: float) -> None:
-        """Note how long a piece of work took."""
-        self._next = time.monotonic() + max(self._pause, self._rest * seconds)
+def pause_after(seconds: float, at_least: float, times: float) -> float:
+    """Return how long to rest after work that took `seconds` of core time."""
+    return max(at_least, times * seconds)
 
 
 class Guard:
@@ -95,9 +82,11 @@ class LivePage:
     def __init__(self, runs: FollowedRuns, token: str | None) -> None:
         self._runs = runs
         self._token = token
-        # One thread each, so that neither runs nor cameras are used by two at once.
+        # One thread each, so that neither the runs nor the painter are used by two at once.
         self._reader = ThreadPoolExecutor(1, "records")
-        self._painter = ThreadPoolExecutor(1, "pictures", initializer=_lowest_priority)
+        self._waiter = ThreadPoolExecutor(1, "pictures")
+        self.painter = Painter()
+        self._page_seconds = 0.0  # of core time, that the latest payload took
 
     def app(self) -> Starlette:
         """Return the ASGI application."""
@@ -121,7 +110,8 @@ class LivePage:
     async def payload(self, request: Request) -> Response:
         """Return everything the page shows, as JSON."""
         keys, zoom = _asked(request)
-        content = await self._read(lambda: self._runs.page(keys, zoom))
+        work = partial(self._runs.page, keys, zoom)
+        self._page_seconds, content = await self._read(lambda: timed(work))
         return Response(
             content, media_type="application/json", headers={"Cache-Control": "no-store"}
         )
@@ -130,79 +120,84 @@ class LivePage:
         """Stream what changes."""
         keys, _ = _asked(request)
         headers = {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}
-        stream = self._stream(keys, request)
+        stream = self._stream(keys)
         return StreamingResponse(stream, media_type="text/event-stream", headers=headers)
 
     async def _read(self, work: Callable[[], T]) -> T:
         return await asyncio.get_running_loop().run_in_executor(self._reader, work)
 
-    async def _stream(self, keys: Sequence[str], request: Request) -> AsyncIterator[bytes]:
-        records, lanes = Pace(POLL_SECONDS, REST), Pace(LANE_SECONDS, LANE_REST)
+    async def _stream(self, keys: Sequence[str]) -> AsyncIterator[bytes]:
+        """Merge what is said of records and of lanes; a slow picture never delays a curve."""
+        messages: asyncio.Queue[bytes] = asyncio.Queue()
+        followers = (self._follow_records, self._follow_lanes, self._follow_pictures)
+        tasks = [asyncio.create_task(follow(keys, messages)) for follow in followers]
+        try:
+            yield b"retry: 1000\n\n"
+            while True:
+                try:
+                    yield await asyncio.wait_for(messages.get(), ALIVE_SECONDS)
+                except TimeoutError:
+                    yield b": alive\n\n"
+        finally:
+            for task in tasks:
+                task.cancel()
+
+    async def _follow_records(self, keys: Sequence[str], messages: asyncio.Queue[bytes]) -> None:
         versions: object = None
+        while True:
+            seconds, found = await self._read(lambda: timed(lambda: self._runs.versions(keys)))
+            if found != versions:
+                versions = found
+                messages.put_nowait(event("changed", {"runs": [key for key, *_ in found]}))
+                seconds += self._page_seconds
+            await asyncio.sleep(pause_after(seconds, POLL_SECONDS, REST))
+
+    async def _follow_lanes(self, keys: Sequence[str], messages: asyncio.Queue[bytes]) -> None:
+        """Tell of lanes that have moved."""
         shown: dict[str, int] = {}
-        last_word = time.monotonic()
-        yield b"retry: 1000\n\n"
-        while not await request.is_disconnected():
-            messages = []
-            if records.is_due:
-                seconds, found = await self._read(lambda: timed(lambda: self._runs.versions(keys)))
-                records.worked(seconds)
-                if found != versions:
-                    versions = found
-                    messages.append(event("changed", {"runs": [key for key, *_ in found]}))
-            if lanes.is_due:
-                seconds, drawn = await self._lanes(keys, shown)
-                lanes.worked(seconds)
-                messages += [event("lane", lane) for lane in drawn]
-            if messages:
-                last_word = time.monotonic()
-            elif time.monotonic() - last_word > ALIVE_SECONDS:
-                last_word = time.monotonic()
-                messages.append(b": alive\n\n")
-            for message in messages:
-                yield message
-            await asyncio.sleep(0.1)
+        while True:
+            _, lanes = await self._read(lambda: self._moved_lanes(keys, shown))
+            for lane in lanes:
+                told = {name: value for name, value in lane.items() if name not in REPLAYED}
+                messages.put_nowait(event("lane", told))
+            await asyncio.sleep(LANE_SECONDS)
 
-    async def _lanes(
+    async def _follow_pictures(self, keys: Sequence[str], messages: asyncio.Queue[bytes]) -> None:
+        """Send pictures of the lanes when they are drawn; this may lag behind what is told."""
+        shown: dict[str, int] = {}
+        loop = asyncio.get_running_loop()
+        while True:
+            seconds = 0.0
+            config, lanes = await self._read(lambda: self._moved_lanes(keys, shown))
+            if config is not None and lanes:
+                work = partial(self.painter.draw, config, lanes)
+                seconds, pictures = await loop.run_in_executor(self._waiter, work)
+                for lane, picture in zip(lanes, pictures, strict=True):
+                    messages.put_nowait(event("picture", {"name": lane["name"], **picture}))
+            await asyncio.sleep(pause_after(seconds, LANE_SECONDS, LANE_REST))
+
+    def _moved_lanes(
         self, keys: Sequence[str], shown: dict[str, int]
-    ) -> tuple[float, list[dict[str, Any]]]:
-        """Draw the lanes that have moved; the seconds it took, and the lanes."""
-        run = await self._read(lambda: self._watched(keys))
-        if run is None:
-            return 0.0, []
-        return await asyncio.get_running_loop().run_in_executor(
-            self._painter, lambda: timed(lambda: draw_lanes(run, shown))
-        )
-
-    def _watched(self, keys: Sequence[str]) -> FollowedRun | None:
-        """Return the run whose lanes are shown: the first that trains. Ask it for pictures."""
+    ) -> tuple[EnvConfig | None, list[dict[str, Any]]]:
+        """Return the task and the lanes that have moved, of the first run that trains."""
         runs = self._runs.chosen(keys)
-        training = [run for run in runs if run.card()["state"] == "training"]
-        if not training:
-            return None
-        training[0].files.ask()
-        return training[0]
+        run = next((run for run in runs if run.card()["state"] == "training"), None)
+        if run is None:
+            return None, []
+        run.files.ask()
+        return run.tail.config.env, moved_lanes(run, shown)
 
 
-def draw_lanes(run: FollowedRun, shown: dict[str, int]) -> list[dict[str, Any]]:
-    """Return the lanes that have moved since `shown`, each with its picture."""
+def moved_lanes(run: FollowedRun, shown: dict[str, int]) -> list[dict[str, Any]]:
+    """Return the lanes that have moved since `shown`, which is brought up to date."""
     lanes = []
     for lane in run.files.read()[:MAX_LANES]:
-        name = f"{lane['source']} {lane['lane']}"
+        name = f"{run.key}: {lane['source']} {lane['lane']}"
         moment = hash((lane["episode"], lane["steps"]))
-        if shown.get(name) == moment:
-            continue
-        shown[name] = moment
-        picture = run.camera.picture(name, lane)
-        kept = {key: value for key, value in lane.items() if key not in ("actions", "picture")}
-        lanes.append({**kept, "run": run.key, "name": name, "picture": picture})
+        if shown.get(name) != moment:
+            shown[name] = moment
+            lanes.append({**lane, "run": run.key, "name": name})
     return lanes
-
-
-def _lowest_priority() -> None:
-    """Let this thread draw pictures only when nothing else wants the core (Linux: per thread)."""
-    with suppress(AttributeError, OSError):
-        os.setpriority(os.PRIO_PROCESS, threading.get_native_id(), 19)
 
 
 def timed(work: Callable[[], T]) -> tuple[float, T]:
@@ -259,11 +254,15 @@ def address(listener: socket.socket, host: str, token: str | None) -> str:
 
 def serve(runs: FollowedRuns, listener: socket.socket, token: str | None) -> None:
     """Serve the page until the process is told to stop."""
+    page = LivePage(runs, token)
     config = uvicorn.Config(
-        LivePage(runs, token).app(),
+        page.app(),
         log_level="warning",
         timeout_graceful_shutdown=1,
         lifespan="off",
         server_header=False,
     )
-    uvicorn.Server(config).run(sockets=[listener])
+    try:
+        uvicorn.Server(config).run(sockets=[listener])
+    finally:
+        page.painter.close()

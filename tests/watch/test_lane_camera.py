@@ -41,7 +41,8 @@ def test_the_picture_is_the_lane_as_it_is(task: str) -> None:
     for more in range(2):  # the camera goes on where it was
         for lane, told in enumerate(player.glances(LANES)):
             expected = shown({"source": as_png(env.render(lane))})
-            np.testing.assert_array_equal(shown(camera.picture(str(lane), told)), expected)
+            (picture,) = camera.pictures([{"name": str(lane), **told}])
+            np.testing.assert_array_equal(shown(picture), expected)
         if more == 0:
             player.step()
     env.close()
@@ -64,18 +65,18 @@ def test_a_glance_tells_what_the_lane_did_and_why() -> None:
 def test_a_long_episode_is_caught_up_with_in_turns(monkeypatch: pytest.MonkeyPatch) -> None:
     player, env, camera = playing("CartPole-v1", 6)
     monkeypatch.setattr(lane_camera, "TURN_SECONDS", -1.0)
-    told = player.glances(1)[0]
-    assert camera.picture("a", told) == {"note": "catching up: 6 steps behind"}
+    lanes = [{"name": "a", **player.glances(1)[0]}]
+    assert camera.pictures(lanes) == [{"note": "catching up: 6 steps behind"}]
     monkeypatch.setattr(lane_camera, "TURN_SECONDS", 1.0)
-    assert "source" in camera.picture("a", told)
+    assert "source" in camera.pictures(lanes)[0]
     env.close()
 
 
 def test_an_episode_that_cannot_be_repeated_is_not_shown() -> None:
     player, env, camera = playing("CartPole-v1", 6)
-    told = {**player.glances(1)[0], "score": -1.0}
+    told = {"name": "a", **player.glances(1)[0], "score": -1.0}
     note = "played again, this episode takes another course"
-    assert camera.picture("a", told) == {"note": note}
+    assert camera.pictures([told]) == [{"note": note}]
     env.close()
 
 

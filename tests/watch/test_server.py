@@ -9,12 +9,18 @@ import pytest
 pytest.importorskip("starlette", reason="agent57[watch] is not installed")
 pytest.importorskip("uvicorn", reason="agent57[watch] is not installed")
 
+import torch
+
 from agent57.config import ConfigError
+from agent57.envs.make import make_env
+from agent57.evaluator import Evaluator
 from agent57.reports.page import write_report
 from agent57.storage.history import read_lines
-from agent57.watch.server import Pace, address, new_token, open_socket
+from agent57.video.lane_files import LaneWriter
+from agent57.watch.server import address, new_token, open_socket, pause_after
 from tests.reports import browser
 from tests.reports.made_up_runs import metrics, write_lines, write_run
+from tests.runtime.runs import run_config
 from tests.watch.served import fetch, payload, serving
 
 
@@ -94,16 +100,9 @@ def test_a_taken_port_is_refused_if_asked_for_and_else_avoided() -> None:
             assert other.getsockname()[1] != port
 
 
-def test_work_is_followed_by_its_share_of_rest(monkeypatch: pytest.MonkeyPatch) -> None:
-    clock = [0.0]
-    monkeypatch.setattr("agent57.watch.server.time.monotonic", lambda: clock[0])
-    pace = Pace(1.0, 100)
-    assert pace.is_due
-    pace.worked(0.05)
-    clock[0] = 4.9
-    assert not pace.is_due
-    clock[0] = 5.1
-    assert pace.is_due
+def test_work_is_followed_by_its_share_of_rest() -> None:
+    assert pause_after(0.001, 1.0, 100) == 1.0
+    assert pause_after(0.05, 1.0, 100) == pytest.approx(5.0)
 
 
 def test_names_cannot_break_out_of_the_live_page(tmp_path: Path) -> None:
@@ -140,3 +139,31 @@ def test_curves_move_while_a_run_trains_and_the_page_reconnects(tmp_path: Path) 
             browser.wait_until(page, "all('.status')[0].innerText.includes('live')")
             page.close()
         assert errors == []
+
+
+@browser.needs_chromium
+def test_lanes_are_shown_with_their_pictures_and_action_names(tmp_path: Path) -> None:
+    run = write_run(tmp_path / "run", env="random_coin")
+    config = run_config("random_coin", 1000)
+    env = make_env(config.env, 1)
+    evaluator = Evaluator(config, env, lambda: ({}, -1), torch.device("cpu"))
+    evaluator.player.load_weights = lambda *_: None  # type: ignore[method-assign]
+    writer = LaneWriter(run)
+    with (
+        browser.chromium() as chromium,
+        serving(run) as address,
+        browser.opened(chromium, address, width=390) as page,
+    ):
+        for _ in range(600):
+            evaluator.step(0)
+            writer.show(lambda: {"evaluator": evaluator.lanes(1)})
+            if page.evaluate("Boolean(document.querySelector('.lane img')?.naturalWidth)"):
+                break
+            page.wait_for_timeout(100)
+        assert page.locator(".lane h3").inner_text() == "evaluator (train)"
+        names = page.locator(".action > span:first-child").all_inner_texts()
+        assert names == ["up", "down", "left", "right"]
+        assert page.locator(".action.chosen").count() == 1
+        assert page.evaluate("document.querySelector('.lane img').naturalWidth") == 120
+        assert page.evaluate(browser.OUTLINE)["right"] <= 390
+        assert page.errors == []

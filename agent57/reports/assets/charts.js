@@ -229,7 +229,7 @@ const Charts = (() => {
       for (const { names, top, bottom } of labels) {
         let text = names.join(", ");
         for (let kept = names.length - 1; kept > 0 && ctx.measureText(text).width > 0.8 * bbox.width; kept--) text = `${names.slice(0, kept).join(", ")} and ${names.length - kept} more`;
-        const isLow = top - pitch < bbox.top, at = isLow ? bottom + 11 * ratio : top - 4 * ratio, wide = ctx.measureText(text).width;
+        const isLow = top - pitch < bbox.top, at = isLow ? bottom + 12 * ratio : top - 6 * ratio, wide = ctx.measureText(text).width;
         ctx.fillStyle = paint("var(--card)");
         ctx.fillRect(right - wide - 8 * ratio, at - 9 * ratio, wide + 6 * ratio, 11 * ratio);
         ctx.fillStyle = paint("var(--dim)");

@@ -37,6 +37,7 @@
     };
     source.addEventListener("changed", refresh);
     source.addEventListener("lane", (message) => showLane(JSON.parse(message.data)));
+    source.addEventListener("picture", (message) => showPicture(JSON.parse(message.data)));
   };
 
   // Runs: one line each; a click shows one alone or adds it ------------------------------------------------
@@ -112,21 +113,27 @@
     lanesBox.hidden = false;
     if (!lanes.has(lane.name) || !lanes.get(lane.name).box.isConnected) {
       const box = make("figure", { class: "card lane" });
-      lanes.set(lane.name, { box, novelty: [], episode: -1, image: make("img", { alt: `the game in ${lane.name}` }) });
+      lanes.set(lane.name, { box, novelty: [], episode: -1, image: make("img", { alt: `the game in ${lane.name}` }), note: make("span", { class: "note" }, "the picture is being drawn") });
       if (!lanesBox.children.length) lanesBox.append(make("h2", {}, "Playing now"), make("div", { class: "lanes" }));
       lanesBox.lastChild.append(box);
     }
     const seen = lanes.get(lane.name);
     if (seen.episode !== lane.episode) { seen.episode = lane.episode; seen.novelty = []; }
     if (lane.novelty !== null) seen.novelty = [...seen.novelty, lane.novelty].slice(-80);
-    if (lane.picture.source) seen.image.src = lane.picture.source;
     const title = lane.source === "evaluator" ? `evaluator (${lane.phase})` : `lane ${lane.lane}, epsilon ${short(lane.epsilon)}`;
     const facts = make("div", { class: "score" }, make("b", {}, short(lane.score)), make("span", {}, `step ${whole(lane.steps)}`));
     const arm = make("div", { class: "note" }, `arm ${lane.arm}: beta ${short(lane.beta)}, gamma ${lane.gamma}`);
     const networks = make("div", { class: "nets" }, ...lane.networks.map((name, v) => make("span", { class: `net${v}` }, `Q ${name}${v === 1 ? ` x ${short(lane.beta)}` : ""}`)));
-    const parts = [make("h3", {}, title), make("div", { class: "screen" }, seen.image, make("span", { class: "note" }, lane.picture.note || "")), facts, arm, networks, actionBars(lane)];
-    if (lane.novelty !== null) parts.push(make("div", { class: "novelty" }, make("span", {}, `novelty: episodic ${short(lane.novelty)}, life-long x ${short(lane.modulation)}`), novelty(seen.novelty)));
+    const parts = [make("h3", {}, title), make("div", { class: "screen" }, seen.image, seen.note), facts, arm, networks, actionBars(lane)];
+    if (lane.novelty !== null) parts.push(make("div", { class: "novelty" }, make("span", {}, `novelty ${short(lane.novelty)}, life-long x ${short(lane.modulation)}`), novelty(seen.novelty)));
     seen.box.replaceChildren(...parts);
+  };
+
+  const showPicture = (picture) => {
+    const seen = lanes.get(picture.name);
+    if (!seen) return;
+    if (picture.source) seen.image.src = picture.source;
+    seen.note.textContent = picture.note || "";
   };
 
   Page.listen((kind) => {

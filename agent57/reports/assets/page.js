@@ -163,12 +163,13 @@ const Page = (() => {
     const sign = mark.level === "warning" ? "!" : "i";
     return make("details", { class: `mark ${mark.level}` }, make("summary", {}, make("b", {}, sign), mark.symptom), make("p", {}, mark.evidence), make("p", {}, mark.advice), make("p", { class: "note" }, `docs/DIAGNOSE.md, row “${mark.symptom}”`));
   };
-  const factCard = (card) => {
+  const factCard = (card, _, all) => {
+    const isAlone = all.length === 1;
     const list = make("dl");
     for (const [name, value] of Object.entries(card.facts)) list.append(make("dt", {}, name), make("dd", {}, value));
     const marks = card.marks || [];
     const health = make("div", { class: "marks" }, ...(marks.length ? marks.map(markBox) : [make("p", { class: "note" }, "No mark of ill health.")]));
-    return make("div", { class: "card" }, make("h3", {}, card.title), list, health);
+    return make("div", { class: isAlone ? "card large facts-card" : "card" }, make("h3", {}, card.title), list, health);
   };
   const tableCard = (table) => {
     const heads = table.head.map((h) => make("th", {}, h));

@@ -1,0 +1,79 @@
+"""A process that draws lanes, so that the page stays quick: it neither loads torch nor plays games.
+
+The process has a low priority: it takes the time that a training leaves over.
+"""
+
+import multiprocessing
+import os
+import signal
+import time
+from contextlib import suppress
+from multiprocessing.connection import Connection
+from multiprocessing.process import BaseProcess
+from typing import Any
+
+from agent57.config import EnvConfig
+
+NICE = 10  # below a training: a core that is busy with one gives such a process a tenth
+
+Lane = dict[str, Any]
+
+
+class Painter:
+    """Draws lanes in a process of its own, of low priority, started with the first picture."""
+
+    def __init__(self) -> None:
+        self._process: BaseProcess | None = None
+        self._pipe: Connection | None = None
+
+    def draw(self, config: EnvConfig, lanes: list[Lane]) -> tuple[float, list[dict[str, str]]]:
+        """Return the seconds of core time that the pictures of the lanes took, and the pictures."""
+        try:
+            pipe = self._connect()
+            pipe.send((config, lanes))
+            seconds, pictures = pipe.recv()
+        except (EOFError, OSError):  # the process is gone: the next picture starts another
+            self.close()
+            return 0.0, [{"note": "the picture could not be drawn"} for _ in lanes]
+        return seconds, pictures
+
+    def _connect(self) -> Connection:
+        if self._pipe is None:
+            context = multiprocessing.get_context("spawn")
+            self._pipe, end = context.Pipe()
+            self._process = context.Process(target=_paint, args=(end,), daemon=True)
+            self._process.start()
+            end.close()
+        return self._pipe
+
+    def end(self) -> None:
+        """End the process, without a word to this side."""
+        if self._process is not None:
+            self._process.kill()  # SDL, which draws some tasks, makes a process deaf to less
+            self._process.join()
+
+    def close(self) -> None:
+        """End the process and forget it."""
+        self.end()
+        if self._pipe is not None:
+            self._pipe.close()
+        self._pipe = self._process = None
+
+
+def _paint(pipe: Connection) -> None:
+    """Answer with pictures until the other side is gone."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the page to answer
+    from agent57.watch.lane_camera import LaneCamera  # two seconds, once
+
+    with suppress(AttributeError, OSError):
+        os.nice(NICE)
+    cameras: dict[EnvConfig, LaneCamera] = {}
+    while True:
+        try:
+            config, lanes = pipe.recv()
+            started = time.process_time()
+            camera = cameras.setdefault(config, LaneCamera(config))
+            pictures = camera.pictures(lanes)
+            pipe.send((time.process_time() - started, pictures))
+        except (EOFError, OSError):
+            return

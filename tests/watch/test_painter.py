@@ -1,0 +1,29 @@
+import base64
+import subprocess
+import sys
+
+from agent57.watch.painter import Painter
+from tests.runtime.runs import run_config
+
+ACTIONS = base64.b64encode(bytes([0, 1, 0])).decode()
+LANE = {"name": "a", "episode": 1, "seed": 3, "dtype": "uint8", "actions": ACTIONS, "score": 3.0}
+
+
+def test_another_process_draws_and_is_replaced_when_it_dies() -> None:
+    config = run_config("CartPole-v1", 100).env
+    painter = Painter()
+    try:
+        seconds, (picture,) = painter.draw(config, [LANE])
+        assert seconds > 0
+        assert picture["source"].startswith("data:image/png")
+        painter.end()
+        assert painter.draw(config, [LANE])[1] == [{"note": "the picture could not be drawn"}]
+        assert "source" in painter.draw(config, [LANE])[1][0]
+    finally:
+        painter.close()
+
+
+def test_the_page_starts_without_torch() -> None:
+    code = "import sys, agent57.watch.server; print('torch' in sys.modules)"
+    found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert found.stdout.strip() == "False"
