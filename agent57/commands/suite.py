@@ -17,6 +17,9 @@ if TYPE_CHECKING:
     from agent57.experiments.jobs import Job
     from agent57.experiments.suite_runs import Suite
 
+SEEDS = 3
+PAPER_SEEDS = 6  # of agent57, for its final results
+
 SETTLED_BY_SUITE = SETTLED | {
     "--run.agent": "--agents",
     "--run.seed": "--seeds",
@@ -36,7 +39,8 @@ class SuiteOptions:
     agents: str = "agent57"
     """Systems of the paper, separated by commas."""
     seeds: int | None = None
-    """Runs of each agent on each task; 3 by default, 1 for long tasks of the desk suite."""
+    """Runs of each agent on each task; by default 3, at paper scale the paper's 6 for agent57,
+    and 1 for long tasks of the desk suite."""
     out: Path | None = None
     """Folder for runs and results, runs/suite or runs/desk by default; continues what is there."""
     only: str = ""
@@ -53,6 +57,13 @@ class SuiteOptions:
     """Runs at a time; 0: one per core."""
     reference: str = "agent57"
     """Whose human and random scores to normalise by: agent57 (the paper's) or dqn_zoo."""
+
+
+def num_seeds(known: SuiteOptions, agent: str) -> int:
+    """Return the runs of an agent on each task: as many as asked for, else as in the paper."""
+    if known.seeds is not None:
+        return known.seeds
+    return PAPER_SEEDS if known.scale == "paper" and agent == "agent57" else SEEDS
 
 
 def main(args: list[str], console: Console) -> None:
@@ -73,12 +84,11 @@ def main(args: list[str], console: Console) -> None:
 
     from agent57.experiments.suite_runs import Entry, Suite, suite_names
 
-    seeds = 3 if known.seeds is None else known.seeds
     suite = Suite(
         name=known.suite,
         scale=known.scale,
         entries=tuple(
-            Entry(config=configured(known, task, agent, rest), num_seeds=seeds)
+            Entry(config=configured(known, task, agent, rest), num_seeds=num_seeds(known, agent))
             for task in suite_names(known.suite)
             for agent in agents
         ),

@@ -56,7 +56,8 @@ def draw_curves_and_arms(
 
 def note(experiment: Experiment, budget: Budget) -> str:
     """What a figure shows, in a line."""
-    return f"{experiment.env}, {budget.frames:,} frames, {budget.num_seeds} seed(s); lines: means"
+    seeds = "1 seed" if budget.num_seeds == 1 else f"{budget.num_seeds} seeds"
+    return f"{experiment.env}, {budget.frames:,} frames, {seeds}"
 
 
 def _share(plays: np.ndarray) -> np.ndarray:

@@ -150,6 +150,7 @@ def draw_bars(experiment: Experiment, budget: Budget, results: Results, out: Pat
         }
         for agent, title in reversed(AGENTS.items())
     }
+    seeds = "1 seed" if budget.num_seeds == 1 else f"{budget.num_seeds} seeds"
     lines = "lowest and highest seed" if budget.num_seeds > 1 else "standard error over episodes"
     grouped_bars(
         panels,
@@ -157,7 +158,7 @@ def draw_bars(experiment: Experiment, budget: Budget, results: Results, out: Pat
         x_label="intrinsic reward weight beta",
         y_label="extrinsic return",
         note=f"random coin, {budget.frames:,} steps, {budget.num_episodes} episodes per policy, "
-        f"{budget.num_seeds} seed(s); bars: mean, lines: {lines}",
+        f"{seeds}; bars: mean, lines: {lines}",
         files=[out / "random_coin.png", out / "random_coin.svg"],
     )
     return ["random_coin"]

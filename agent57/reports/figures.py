@@ -1,4 +1,4 @@
-"""Figures for results: drawn with matplotlib, without a display."""
+"""Figures as PNG and SVG, drawn with matplotlib, without a display."""
 
 from pathlib import Path
 
@@ -8,10 +8,15 @@ mpl.use("Agg")
 
 import matplotlib.pyplot as plt
 import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.colors import LinearSegmentedColormap
 from matplotlib.figure import Figure
 from matplotlib.ticker import EngFormatter, MaxNLocator
 
 COLOURS = ("#3b6fb6", "#d1603d", "#4f9d69", "#8b5fbf")
+NOT_PLAYED = "#e9e7e2"  # no colour of HEAT, so that it cannot be taken for a low value
+HEAT = LinearSegmentedColormap.from_list("heat", ["#d9e8fb", "#2f6fc4", "#08264f"])
+BAND = "line: mean over seeds; band: lowest to highest seed"
 
 Bar = tuple[float, float, float]  # its height, and where the line through its top starts and ends
 Bars = dict[str, list[Bar]]  # name -> a bar per group
@@ -27,7 +32,7 @@ def grouped_bars(
     note: str,
     files: list[Path],
 ) -> None:
-    """One panel under another, each with a bar of every name in every group."""
+    """Draw one panel under another, each with a bar of every name in every group."""
     figure, axes = plt.subplots(
         len(panels), 1, figsize=(6.4, 2.6 * len(panels)), sharex=True, squeeze=False
     )
@@ -68,11 +73,12 @@ def learning_curves(
     note: str,
     files: list[Path],
 ) -> None:
-    """One line per name, the mean over its seeds; a band reaches from the lowest to the highest.
+    """Draw one line per name, the mean over its seeds, with a band from the lowest to the highest.
 
     `lines` are levels to compare with.
     """
-    figure, axis = plt.subplots(figsize=(6.4, 3.6))
+    figure, axis = plt.subplots(figsize=(6.4, 3.8))
+    has_bands = False
     for index, (name, seeds) in enumerate(curves.items()):
         x = np.unique(np.concatenate([x[~np.isnan(y)] for x, y in seeds]))
         known = [
@@ -84,6 +90,7 @@ def learning_curves(
         colour = COLOURS[index % len(COLOURS)]
         axis.plot(x, y.mean(0), color=colour, label=name)
         if len(known) > 1:
+            has_bands = True
             axis.fill_between(x, y.min(0), y.max(0), color=colour, alpha=0.2, linewidth=0)
     for name, level in lines.items():
         axis.axhline(level, color="#555555", linewidth=0.8, linestyle=":")
@@ -94,8 +101,15 @@ def learning_curves(
     axis.set_ylabel(y_label)
     axis.set_xlim(left=0)
     axis.spines[["top", "right"]].set_visible(False)
-    axis.legend(frameon=False, fontsize=8)
-    _save(figure, note, files)
+    _legend_above(axis)
+    _save(figure, f"{note}; {BAND}" if has_bands else note, files)
+
+
+def _legend_above(axis: Axes) -> None:
+    """Put the legend above the axes, where it hides no line and no line crosses it."""
+    axis.legend(
+        frameon=False, fontsize=8, ncols=3, loc="lower left", bbox_to_anchor=(0, 1), borderaxespad=0
+    )
 
 
 def arm_maps(
@@ -108,26 +122,38 @@ def arm_maps(
     note: str,
     files: list[Path],
 ) -> None:
-    """Heat maps over training, an arm a row: a row of panels per name, a panel per quantity.
+    """Draw heat maps over training, an arm a row: panels of a name in a row, one per quantity.
 
-    Maps are [bins, arms]; `best_arms` [bins] of a name is drawn as a line, nan where unknown.
+    Maps are [bins, arms], nan where an arm was not played. `best_arms` [bins] of a name is drawn as
+    steps, nan where unknown. A quantity has one scale of colours in all rows, from 0 up.
     """
     columns = list(next(iter(maps.values())))
     height = 1.2 + 0.9 * min(max(len(arms) / 8, 1.5), 4)
     figure, axes = plt.subplots(
         len(maps), len(columns), figsize=(4.6 * len(columns), height * len(maps)), squeeze=False
     )
+    scales = {column: _scale([panels[column] for panels in maps.values()]) for column in columns}
     ticks = np.unique(np.linspace(0, len(arms) - 1, min(len(arms), 8)).round().astype(int))
     for row, (name, panels) in zip(axes, maps.items(), strict=True):
         for axis, (title, values) in zip(row, panels.items(), strict=True):
             extent = (0, max_frames, len(arms) - 0.5, -0.5)
+            low, high = scales[title]
+            axis.set_facecolor(NOT_PLAYED)
             image = axis.imshow(
-                values.T, aspect="auto", extent=extent, cmap="Blues", interpolation="nearest"
+                values.T,
+                aspect="auto",
+                extent=extent,
+                cmap=HEAT,
+                interpolation="nearest",
+                vmin=low,
+                vmax=high,
             )
             figure.colorbar(image, ax=axis, pad=0.02)
             best = best_arms[name]
-            centres = (np.arange(len(best)) + 0.5) * max_frames / len(best)
-            axis.plot(centres, best, color=COLOURS[1], linewidth=1, label="evaluator's best arm")
+            edges = np.linspace(0, max_frames, len(best) + 1)
+            axis.stairs(
+                best, edges, baseline=None, color=COLOURS[1], linewidth=1.5, label="best arm"
+            )
             axis.set_title(f"{name}: {title}", loc="left", fontsize=9)
             axis.set_xlabel(x_label)
             axis.xaxis.set_major_locator(MaxNLocator(4))
@@ -135,7 +161,46 @@ def arm_maps(
         row[0].set_yticks(ticks, [arms[tick] for tick in ticks], fontsize=7)
         for axis in row[1:]:
             axis.set_yticks(ticks, [str(tick) for tick in ticks], fontsize=7)
-    axes[0, 0].legend(fontsize=7, loc="lower right")
+    axes[0, -1].legend(
+        fontsize=7, frameon=False, loc="lower right", bbox_to_anchor=(1, 1), borderaxespad=0
+    )
+    _save(figure, f"{note}; grey: not played; best arm: the evaluator's choice", files)
+
+
+def _scale(panels: list[np.ndarray]) -> tuple[float, float]:
+    """The ends of the colours of some maps: from 0, or from below where there are such values."""
+    known = np.concatenate([panel[np.isfinite(panel)] for panel in panels])
+    low, high = min(0.0, *known.tolist(), 0.0), max(0.0, *known.tolist(), 0.0)
+    return low, high if high > low else low + 1.0
+
+
+def training_curves(
+    panels: dict[str, dict[str, tuple[np.ndarray, np.ndarray]]],
+    *,
+    lines: dict[str, float],
+    x_label: str,
+    note: str,
+    files: list[Path],
+) -> None:
+    """Draw one panel under another, each with a line per name.
+
+    `lines` are levels to compare with, by panel.
+    """
+    figure, axes = plt.subplots(
+        len(panels), 1, figsize=(6.4, 2.9 * len(panels)), sharex=True, squeeze=False
+    )
+    for axis, (title, curves) in zip(axes[:, 0], panels.items(), strict=True):
+        for index, (name, (x, y)) in enumerate(curves.items()):
+            colour = COLOURS[index % len(COLOURS)]
+            axis.step(x, y, where="post", color=colour, label=name, linewidth=1.4)
+        axis.set_ylabel(title)
+        axis.spines[["top", "right"]].set_visible(False)
+        if title in lines:
+            axis.axhline(lines[title], color="#555555", linewidth=0.8, linestyle=":")
+        _legend_above(axis)
+    axes[-1, 0].set_xlabel(x_label)
+    axes[-1, 0].set_xlim(left=0)
+    axes[-1, 0].xaxis.set_major_formatter(EngFormatter(sep=""))
     _save(figure, note, files)
 
 
@@ -163,7 +228,7 @@ def target_bars(
 
 
 def _save(figure: Figure, note: str, files: list[Path]) -> None:
-    """With a note below it, in every format asked for."""
+    """Write the figure with a note below it, in every format asked for."""
     figure.text(0.01, 0.005, note, fontsize=6.5, color="#555555")
     figure.tight_layout(rect=(0, 0.02, 1, 1))
     for file in files:

@@ -28,7 +28,7 @@ from agent57.reports.sections import (
     training,
 )
 from agent57.reports.suite_section import suite_section
-from agent57.storage.checkpoint import changed_journals
+from agent57.reports.suite_training import draw_training, training_section
 from agent57.storage.folder import CHECKPOINTS, write_atomic
 from agent57.storage.history import RunHistory, find_runs
 from agent57.storage.tail import RunTail
@@ -39,6 +39,8 @@ STYLES = ("uplot.css", "page.css")
 
 def write_report(paths: list[Path], out: Path | None) -> Path:
     """Write the page about the runs in and below the paths; where it is."""
+    from agent57.storage.checkpoint import changed_journals  # loads torch, the live page does not
+
     require(bool(paths), "name at least one run folder")
     runs = []
     for path in find_runs(paths):
@@ -53,6 +55,7 @@ def write_report(paths: list[Path], out: Path | None) -> Path:
     try:
         file.parent.mkdir(parents=True, exist_ok=True)
         write_atomic(file, page.encode("utf-8"))
+        draw_training(groups(runs), file.parent)
     except OSError as error:
         raise ConfigError(f"--out {file} cannot be written: {error.strerror}") from None
     return file
@@ -76,6 +79,7 @@ def page_sections(runs: Sequence[RunHistory], suite: dict[str, Any] | None = Non
     envs = list(dict.fromkeys(run.env for run in runs))
     members = groups(runs)
     sections = [overview(runs)] if suite is None else [suite_section(suite)]
+    sections.append(training_section(members))
     sections += [learning(env, [g for g in members if g.runs[0].env == env]) for env in envs]
     if len(members) <= MAX_DETAILED:
         sections += [arms(members), curiosity(members), training(members), settings(members)]

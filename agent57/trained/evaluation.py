@@ -62,6 +62,8 @@ class Film:
 
     def begin(self, env: VectorEnv) -> None:
         """The episode has just begun."""
+        if self._overlay is not None:
+            self._overlay.action_names = env.spec.action_names
         fps = FPS_ATARI if env.spec.frames_per_step > 1 else FPS
         self._camera = EpisodeCamera(self._file, self._overlay, _picture(env), fps)
 

@@ -4,6 +4,7 @@ Drawn with Pillow, a millisecond or two a picture. Colours are those of the repo
 """
 
 from collections import deque
+from collections.abc import Sequence
 
 import numpy as np
 from PIL import Image, ImageDraw, ImageFont
@@ -35,6 +36,7 @@ class Overlay:
     """Draws the panel of one episode."""
 
     def __init__(self, title: str, caption: str) -> None:
+        self.action_names: Sequence[str] = ()  # numbers where there are none
         self._title = title
         self._caption = caption
         self._novelty: deque[float] = deque(maxlen=HISTORY)
@@ -84,16 +86,18 @@ class Overlay:
         pitch = min(22.0, (bottom - top) / values.shape[1])
         thickness = max(1.0, (pitch - 2) / len(values))
         span = np.maximum(values.max(1) - values.min(1), 1e-9)
+        names = self.action_names or [str(action) for action in range(values.shape[1])]
+        indent = 8 + max(pen.textlength(name, self._small) for name in names)
         for action in range(values.shape[1]):
             y = top + action * pitch
             if action == chosen:
                 pen.rectangle((left - 4, y - 1, right + 2, y + pitch - 1), TRACK)
             colour = TEXT if action == chosen else DIM
-            pen.text((left, y + pitch / 2 - 1), str(action), colour, self._small, anchor="lm")
+            pen.text((left, y + pitch / 2 - 1), names[action], colour, self._small, anchor="lm")
             for v, (_, colour) in enumerate(networks):
                 share = float((values[v, action] - values[v].min()) / span[v])
-                end = left + 22 + share * (right - left - 22)
-                bar = (left + 22, y + v * thickness, end, y + (v + 1) * thickness - 1)
+                end = left + indent + share * (right - left - indent)
+                bar = (left + indent, y + v * thickness, end, y + (v + 1) * thickness - 1)
                 pen.rectangle(bar, colour)
 
     def _draw_novelty(self, pen: ImageDraw.ImageDraw, box: tuple[int, int, int, int]) -> None:

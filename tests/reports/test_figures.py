@@ -6,7 +6,14 @@ from matplotlib.container import BarContainer
 from matplotlib.figure import Figure
 
 from agent57.reports import figures
-from agent57.reports.figures import arm_maps, grouped_bars, learning_curves
+from agent57.reports.figures import (
+    BAND,
+    NOT_PLAYED,
+    arm_maps,
+    grouped_bars,
+    learning_curves,
+    training_curves,
+)
 
 
 def test_bars_and_their_lines_have_the_heights_they_were_given(
@@ -72,7 +79,7 @@ def test_curves_skip_what_is_unknown(tmp_path: Path) -> None:
         files=[file],
     )
     content = file.read_text()
-    for text in ("two seeds", "frames", "return", "random", "a note"):
+    for text in ("two seeds", "frames", "return", "random", f"a note; {BAND}"):
         assert f"<!-- {text} -->" in content
     assert "never evaluated" not in content
 
@@ -91,4 +98,61 @@ def test_arm_maps_have_a_panel_per_quantity_and_name(tmp_path: Path) -> None:
     )
     content = file.read_text()
     for text in ("ours: share", "ours: return", "theirs: share", "theirs: return", "arm one"):
+        assert f"<!-- {text} -->" in content
+
+
+def kept_figure(monkeypatch: pytest.MonkeyPatch) -> list[Figure]:
+    drawn: list[Figure] = []
+    monkeypatch.setattr(figures.plt, "close", drawn.append)
+    return drawn
+
+
+def test_the_best_arm_is_drawn_in_steps_on_one_scale_from_zero(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    drawn = kept_figure(monkeypatch)
+    one, other = np.array([[0.5, np.nan], [0.7, 0.6]]), np.array([[2.0, 1.0], [np.nan, 3.0]])
+    arm_maps(
+        {"ours": {"return": one}, "theirs": {"return": other}},
+        best_arms={"ours": np.array([0.0, 1.0]), "theirs": np.array([1.0, 1.0])},
+        arms=["a", "b"],
+        max_frames=20.0,
+        x_label="frames",
+        note="",
+        files=[],
+    )
+    panels = [axis for axis in drawn[0].axes if axis.images]
+    assert [axis.images[0].get_clim() for axis in panels] == [(0.0, 3.0), (0.0, 3.0)]
+    assert mpl_hex(panels[0].get_facecolor()) == NOT_PLAYED
+    (steps,) = [patch for patch in panels[0].patches if patch.get_label() == "best arm"]
+    assert set(steps.get_data().values) == {0.0, 1.0}
+    assert not panels[0].lines  # no diagonal
+    monkeypatch.undo()
+    figures.plt.close(drawn[0])
+
+
+def mpl_hex(colour: tuple[float, ...]) -> str:
+    return "#" + "".join(f"{round(255 * part):02x}" for part in colour[:3])
+
+
+def test_the_band_is_explained_where_there_is_one(tmp_path: Path) -> None:
+    x = np.array([1.0, 2.0])
+    for name, seeds in (("one", [(x, x)]), ("two", [(x, x), (x, x + 1)])):
+        file = tmp_path / f"{name}.svg"
+        learning_curves({"a": seeds}, lines={}, x_label="x", y_label="y", note="note", files=[file])
+        assert (BAND in file.read_text()) == (name == "two")
+
+
+def test_training_curves_have_a_panel_per_quantity(tmp_path: Path) -> None:
+    file = tmp_path / "training.svg"
+    x = np.array([0.0, 10.0])
+    training_curves(
+        {"games": {"agent57": (x, x)}, "score": {"agent57": (x, x)}},
+        lines={"games": 5.0},
+        x_label="frames",
+        note="a note",
+        files=[file],
+    )
+    content = file.read_text()
+    for text in ("games", "score", "agent57", "frames", "a note"):
         assert f"<!-- {text} -->" in content

@@ -39,6 +39,19 @@ def test_the_panel_stands_beside_the_game(num_values, num_actions):
     assert (first[:60, 320:] != second[:60, 320:]).any()  # the score has moved
 
 
+def test_actions_are_named_where_names_are_known():
+    game = np.zeros((210, 160, 3), np.uint8)
+    overlay = Overlay("a", "b")
+    numbered = overlay.draw(game, played(2, 3), None)
+    named = Overlay("a", "b")
+    named.action_names = ("noop", "fire", "up")
+    drawn = named.draw(game, played(2, 3), None)
+    assert (numbered[120:, 320:] != drawn[120:, 320:]).any()
+    again = Overlay("a", "b")
+    again.action_names = ("0", "1", "2")
+    np.testing.assert_array_equal(again.draw(game, played(2, 3), None), numbered)
+
+
 def test_equal_values_can_be_drawn():
     step = played(2, 3)
     step.value[:] = 1.0

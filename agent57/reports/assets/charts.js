@@ -259,8 +259,9 @@ const Charts = (() => {
   const mix = (a, b, share) => `rgb(${a.map((v, i) => Math.round(v + (b[i] - v) * share)).join(" ")})`;
   const channels = (text) => text.match(/[\d.]+/g).slice(0, 3).map(Number);
   class HeatMap extends Plot {
-    shape(chart) { return JSON.stringify([chart.notes, chart.empty]); }
-    height() { return Math.round(62 + Math.max(64, Math.min(260, this.chart.rows.length * 18))); }
+    shape(chart) { return JSON.stringify([chart.notes, chart.labels, chart.empty]); }
+    height() { return Math.round(62 + Math.max(64, this.chart.labels ? this.chart.rows.length * 15 : Math.min(260, this.chart.rows.length * 18))); }
+    name(row) { return this.chart.labels ? this.chart.labels[row] : `arm ${row}`; }
     data() { return [this.chart.frames, this.chart.best.map((v) => v ?? null)]; }
     ends() { // the scale begins at 0 unless there are values below it
       const values = this.chart.rows.flat().filter((v) => v !== null);
@@ -272,7 +273,7 @@ const Charts = (() => {
       return {
         ...this.base(),
         series: [{}, { label: "best arm", stroke: paint("var(--c1)"), width: 2, points: { show: false }, spanGaps: true, paths: uPlot.paths.stepped({ align: -1 }) }],
-        axes: [xAxis(this.chart.x), axis({ size: 40, gap: 4, space: 16, grid: { show: false }, incrs: [1, 2, 4, 8, 16], values: (u, s) => s.map((v) => (Number.isInteger(v) ? String(v) : "")) })],
+        axes: [xAxis(this.chart.x), axis({ size: this.chart.labels ? 118 : 40, gap: 4, space: this.chart.labels ? 12 : 16, grid: { show: false }, incrs: [1, 2, 4, 8, 16], values: (u, s) => s.map((v) => (Number.isInteger(v) ? this.chart.labels?.[v] ?? String(v) : "")) })],
         scales: { x: xScale(() => this.chart, this.page), y: { dir: -1, range: [-0.5, arms - 0.5] } },
         hooks: { ...this.hooks(), drawClear: [(u) => this.drawCells(u)] },
       };
@@ -306,7 +307,7 @@ const Charts = (() => {
       if (column < 0 || !this.chart.rows[arm]) { hideTip(); return; }
       const value = this.chart.rows[arm][column];
       const text = value === null ? "nothing there" : this.say(value);
-      showTip(event, [make("b", {}, `arm ${arm} (${this.chart.notes[arm]})`), tipRow(`until ${whole(this.chart.frames[column])} ${this.chart.x}`), tipRow(text)]);
+      showTip(event, [make("b", {}, `${this.name(arm)} (${this.chart.notes[arm]})`), tipRow(`until ${whole(this.chart.frames[column])} ${this.chart.x}`), tipRow(text)]);
     }
   }
 

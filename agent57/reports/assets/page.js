@@ -153,7 +153,7 @@ const Page = (() => {
       const { low, high } = this.plot.ends(), none = make("i", { class: "none" });
       const best = make("i");
       best.style.background = colour(1);
-      this.legend.replaceChildren(make("span", { class: "scale" }, this.plot.say(low), make("i", { class: "ramp" }), this.plot.say(high)), make("span", { class: "scale" }, none, "nothing there"), make("span", { class: "scale" }, best, "best arm"));
+      this.legend.replaceChildren(make("span", { class: "scale" }, this.plot.say(low), make("i", { class: "ramp" }), this.plot.say(high)), make("span", { class: "scale" }, none, "nothing there"), ...(this.chart.labels ? [] : [make("span", { class: "scale" }, best, "best arm")]));
     }
     destroy() { observer.unobserve(this.element); sizes.unobserve(this.box); this.plot?.destroy(); }
   }

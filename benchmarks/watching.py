@@ -1,0 +1,121 @@
+"""How fast the live page opens a week's run, and what watching costs a training.
+
+    python benchmarks/watching.py week            a made-up folder, opened as `agent57 watch` does
+    python benchmarks/watching.py glances         core time of telling what lanes do, per writing
+
+`week` writes 100,000 lines of metrics and a million episodes, then times reading, building the page
+and building a zoomed page. Times are core seconds and wall seconds of one thread.
+"""
+
+import argparse
+import json
+import tempfile
+import time
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import torch
+
+from agent57.config import to_dict
+from agent57.presets import make_config
+from agent57.runtime import inline
+from agent57.video.lane_files import LaneFiles, LaneWriter
+from agent57.watch.followed_runs import FollowedRuns
+
+NUM_LINES, NUM_EPISODES = 100_000, 1_000_000
+LOG_FRAMES = 10_000
+EVALUATED = 20  # every so many episodes one is an evaluation episode
+
+
+def write_week(path: Path) -> None:
+    """A run folder as large as that of a week's training."""
+    path.mkdir(parents=True)
+    config = make_config("agent57", "paper")
+    run = replace(config.run, frames=NUM_LINES * LOG_FRAMES)
+    config = replace(config, run=run, env=replace(config.env, name="pong"))
+    (path / "config.json").write_text(json.dumps(to_dict(config)))
+    rng = np.random.default_rng(0)
+    arms = range(config.family.arms)
+    trained = ("extrinsic", "intrinsic", "inverse_dynamics", "rnd")
+    names = [f"{kind}/{name}" for kind in ("loss", "gradient_norm", "clipped") for name in trained]
+    names += [f"{kind}/{j}" for kind in ("arm_plays", "arm_return", "batch_share") for j in arms]
+    names += [f"td/{kind}/{j}" for kind in trained[:2] for j in arms]
+    names += ["value/extrinsic", "value/intrinsic", "curiosity/novelty", "frames_per_second"]
+    with (path / "metrics.jsonl").open("w") as file:
+        for i in range(NUM_LINES):
+            row = {
+                "frames": (i + 1) * LOG_FRAMES,
+                "updates": i,
+                "evaluator/best_arm": i // 999 % 32,
+            }
+            row |= dict(zip(names, rng.random(len(names)).round(6).tolist(), strict=True))
+            file.write(json.dumps(row) + "\n")
+    returns = rng.normal(size=NUM_EPISODES).round(3).tolist()
+    with (path / "episodes.jsonl").open("w") as file:
+        for i, value in enumerate(returns):
+            is_scored = i % EVALUATED == 0
+            row = {
+                "source": "evaluator" if is_scored else "actor",
+                "phase": "evaluate" if is_scored else "train",
+                "lane": 0, "arm": i % 32, "beta": 0.3, "gamma": 0.997,
+                "frames": i * NUM_LINES * LOG_FRAMES // NUM_EPISODES, "length": 1000,
+                "return": value, "intrinsic_return": 3.5,
+            }  # fmt: skip
+            file.write(json.dumps(row) + "\n")
+
+
+def timed(name: str, work):
+    wall, core = time.perf_counter(), time.thread_time()
+    result = work()
+    core_seconds, seconds = time.thread_time() - core, time.perf_counter() - wall
+    print(f"{name}: {core_seconds:.2f} s of core time, {seconds:.2f} s")
+    return result
+
+
+def week(folder: Path) -> None:
+    path = folder / "week"
+    if not path.exists():
+        write_week(path)
+    sizes = [(path / f"{name}.jsonl").stat().st_size / 1e6 for name in ("metrics", "episodes")]
+    print(f"metrics {sizes[0]:.0f} MB, episodes {sizes[1]:.0f} MB")
+    runs = timed("finding the run", lambda: FollowedRuns([path]))
+    page = timed("reading it and building the page", lambda: runs.page([]))
+    print(f"page {len(page) / 1e6:.2f} MB")
+    timed("looking again, nothing new", lambda: runs.page([]))
+    total = NUM_LINES * LOG_FRAMES
+    timed("a zoom to a hundredth", lambda: runs.page([], (0.5 * total, 0.51 * total)))
+
+
+def glances(folder: Path) -> None:
+    torch.set_num_threads(1)
+    config = make_config("agent57", "tiny")
+    config = replace(config, env=replace(config.env, name="pong"))
+    parts = inline.build(config, torch.device("cpu"))
+    for _ in range(300):
+        parts.actor.step()
+        parts.evaluator.step(0)
+    LaneFiles(folder).ask()
+    costs = []
+    for _ in range(200):
+        writer = LaneWriter(folder)
+        started = time.thread_time()
+        writer.show(parts.lanes)
+        costs.append(time.thread_time() - started)
+    cost = float(np.median(costs))
+    num_lanes = sum(map(len, parts.lanes().values()))
+    print(f"one writing of {num_lanes} lanes: {1000 * cost:.2f} ms, at most two a second")
+    print(f"share of a core: {100 * cost / 0.5:.3f} %")
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("what", choices=["week", "glances"])
+    parser.add_argument("--folder", type=Path, help="where to write; a temporary one by default")
+    args = parser.parse_args()
+    with tempfile.TemporaryDirectory() as temporary:
+        {"week": week, "glances": glances}[args.what](args.folder or Path(temporary))
+
+
+if __name__ == "__main__":
+    main()
