@@ -75,9 +75,12 @@ class FollowedRuns:
         if not wait:
             find_runs(list(paths))  # says what is wrong with a path
         self._runs: dict[str, FollowedRun] = {}
+        self._problems: dict[str, str] = {}  # why a run cannot be shown
         self._next_scan = 0.0
         self._pages: dict[tuple[object, ...], bytes] = {}
         self.scan()
+        unreadable = not self._runs and not wait
+        require(not unreadable, next(iter(self._problems.values()), "no run can be read"))
 
     def scan(self) -> None:
         """Look for runs that were not there before, now and then."""
@@ -97,8 +100,10 @@ class FollowedRuns:
             key += "'"
         try:
             tail = RunTail(folder)
-        except ConfigError:  # its configuration is being written, or of another version
+        except ConfigError as error:  # being written, damaged, or of another version
+            self._problems[key] = str(error)
             return
+        self._problems.pop(key, None)
         self._runs[key] = FollowedRun(key, tail, LaneFiles(folder))
 
     def chosen(self, keys: Sequence[str]) -> list[FollowedRun]:
@@ -132,6 +137,7 @@ class FollowedRuns:
             "title": page_title(histories),
             "runs": [run.card() for run in self._runs.values()],
             "shown": [run.key for run in runs],
+            "problems": list(self._problems.values()),
             "sections": page_sections(histories, suite) if histories else [],
         }
         return json.dumps(payload, allow_nan=False, separators=(",", ":")).encode()

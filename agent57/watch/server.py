@@ -88,6 +88,10 @@ class LivePage:
         self.painter = Painter()
         self._page_seconds = 0.0  # of core time, that the latest payload took
 
+    def warm_up(self) -> None:
+        """Read the runs before the first visitor asks for them."""
+        self._reader.submit(self._runs.page, [])
+
     def app(self) -> Starlette:
         """Return the ASGI application."""
         return Starlette(
@@ -255,6 +259,7 @@ def address(listener: socket.socket, host: str, token: str | None) -> str:
 def serve(runs: FollowedRuns, listener: socket.socket, token: str | None) -> None:
     """Serve the page until the process is told to stop."""
     page = LivePage(runs, token)
+    page.warm_up()
     config = uvicorn.Config(
         page.app(),
         log_level="warning",

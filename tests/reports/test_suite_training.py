@@ -9,7 +9,6 @@ from agent57.scores.published import baseline
 from agent57.storage.history import RunHistory
 from tests.reports.made_up_runs import episode, write_lines, write_run
 
-
 FIELDS = episode(5, np.random.default_rng(0))  # of the evaluator, in its evaluation phase
 
 

@@ -38,3 +38,14 @@ def test_a_run_that_has_its_frames_is_finished(tmp_path: Path) -> None:
     write_lines(run / "metrics.jsonl", [{"frames": 10**9}])
     (card,) = json.loads(FollowedRuns([run]).page([]))["runs"]
     assert card["state"] == "finished"
+
+
+def test_a_run_that_cannot_be_read_is_named(tmp_path: Path) -> None:
+    write_run(tmp_path / "good")
+    (write_run(tmp_path / "bad") / "config.json").write_text("{")
+    page = json.loads(FollowedRuns([tmp_path]).page([]))
+    assert len(page["shown"]) == 1
+    (problem,) = page["problems"]
+    assert "bad/config.json is damaged" in problem
+    with pytest.raises(ConfigError, match="bad/config.json is damaged"):
+        FollowedRuns([tmp_path / "bad"])

@@ -71,7 +71,8 @@
     everything.onclick = () => pick(all.map((run) => run.key));
     const list = all.length > 6 ? make("details", {}, make("summary", {}, `${all.length} runs, ${shown.size} shown`), everything, ...rows) : make("div", {}, ...rows);
     if (runsBox.querySelector("details[open]") && list.tagName === "DETAILS") list.open = true;
-    runsBox.replaceChildren(status, list);
+    const problems = payload.problems.map((text) => make("p", { class: "status lost problem" }, text));
+    runsBox.replaceChildren(status, list, ...problems);
   };
   const time = (seconds) => {
     const minutes = Math.round(seconds / 60);
