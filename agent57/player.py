@@ -96,7 +96,7 @@ class Player:
         self._env = env
         self._epsilon = epsilon
         self._episode_role, action_role = roles
-        self._first_lane = first_lane
+        self.first_lane = first_lane
         self._device = device
         self._beta, self._gamma = betas(config.family), gammas(config.family)
         networks = networks or make_networks(config, env.spec)
@@ -141,7 +141,7 @@ class Player:
         seeds = np.zeros(len(lanes), dtype=np.int64)
         self._previous_action = self._previous_action.copy()  # the old array belongs to a `Played`
         for lane in np.flatnonzero(lanes):
-            counters = (self._first_lane + int(lane), int(self._num_begun[lane]))
+            counters = (self.first_lane + int(lane), int(self._num_begun[lane]))
             root = sequence(self._config.run.seed, self._episode_role, *counters)
             env_seed, action_seed = root.generate_state(2)
             seeds[lane] = env_seed >> 1  # emulators want 31 bits
@@ -170,7 +170,7 @@ class Player:
         mixed = self._mix(value).cpu().numpy()
         is_finite = np.isfinite(mixed).all(axis=1)
         if not is_finite.all():
-            lane = self._first_lane + int(np.argmin(is_finite))
+            lane = self.first_lane + int(np.argmin(is_finite))
             raise FloatingPointError(f"the value networks' answer in lane {lane} is not finite")
         action, action_prob = choose_actions(mixed, self._epsilon, self._uniforms.next())
         return Decision(action=action, action_prob=action_prob, value=value, next_state=next_state)
@@ -217,7 +217,7 @@ class Player:
             Episode(
                 source=source,
                 phase="train",
-                lane=self._first_lane + int(lane),
+                lane=self.first_lane + int(lane),
                 arm=int(self._arm[lane]),
                 beta=float(self._beta[self._arm[lane]]),
                 gamma=float(self._gamma[self._arm[lane]]),
@@ -243,7 +243,7 @@ class Player:
         arm = int(self._arm[lane])
         factors = {} if self.curiosity is None else self.curiosity.last
         told: dict[str, Any] = {
-            "lane": self._first_lane + lane,
+            "lane": self.first_lane + lane,
             "episode": int(self._num_begun[lane]),
             "steps": int(self._totals.length[lane]),
             "score": float(self._totals.extrinsic[lane]),

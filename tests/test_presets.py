@@ -22,7 +22,8 @@ from agent57.presets import (
 KINDS = get_args(Kind)
 # What laptop scale may change. The algorithm stays: its controllers, networks, losses and curves.
 SETTINGS = {
-    "family.arms", "family.betas", "family.max_gamma", "family.middle_gamma", "family.min_gamma",
+    "family.arms", "family.betas", "family.discounts", "family.max_gamma", "family.middle_gamma",
+    "family.min_gamma",
     "network.channels", "network.grid_channels", "network.feature_size", "network.state_size",
     "network.head_size", "network.embedding_size", "network.inverse_head_size",
     "network.rnd_size", "network.reward_input", "network.initial_weights", "network.forget_bias",
@@ -32,7 +33,9 @@ SETTINGS = {
     "learner.compile", "learner.td_scale", "controller.window", "evaluator_controller.window",
     "evaluator.lanes", "actor.lanes", "actor.epsilon_alpha", "actor.pull_period",
     "curiosity.memory_size", "curiosity.warmup_steps", "curiosity.kernel_epsilon",
-    "curiosity.error_horizon", "run.log_frames", "run.agent", "run.scale", "run.kind",
+    "curiosity.error_horizon", "curiosity.reward_horizon", "network.normalise",
+    "network.vector_input", "network.average_rate", "learner.cross_mixture", "run.log_frames",
+    "run.agent", "run.scale", "run.kind",
     "run.frames", "cluster.actors",
 }  # fmt: skip
 

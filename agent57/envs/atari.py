@@ -66,14 +66,16 @@ class AtariEnv:
         self._log = EpisodeLog(num_lanes, self.spec.num_actions)
         self._observation = np.zeros((num_lanes, *self.spec.observation_shape), np.uint8)
         self._cameras: dict[int, _Camera] = {}
+        self._first_frames = np.zeros(num_lanes, np.int64)
 
     def reset(self, lanes: np.ndarray, seeds: np.ndarray) -> np.ndarray:
         """Start a new episode in the lanes of the mask; the current observations of all lanes."""
         self._lanes.check_reset(lanes, seeds)
         if lanes.any():
-            self._observation, _ = self._emulator.reset(
+            self._observation, told = self._emulator.reset(
                 seed=seeds[lanes].astype(np.int64), options={"reset_mask": lanes}
             )
+            self._first_frames[lanes] = told["episode_frame_number"][lanes]
             self._lanes.begin(lanes)
             self._log.begin(lanes, seeds)
         return self._observation
@@ -106,6 +108,10 @@ class AtariEnv:
         if lane not in self._cameras:
             self._cameras[lane] = _Camera(self.spec.name, lane, self._config)
         return self._cameras[lane].picture(self._log)
+
+    def first_frames(self, lane: int) -> int:
+        """Return the emulator frames of no-op that the lane's episode began with."""
+        return int(self._first_frames[lane])
 
     def running_episode(self, lane: int) -> EpisodeRecord:
         """Return the seed and the actions of the lane's episode."""

@@ -59,14 +59,19 @@ def write_card(
         *(f"![{name}]({name}.png)" for name in figures),
         "Score: mean return of the final policy (the evaluator's best arm, epsilon "
         f"{experiment.epsilon:g}) over {budget.num_episodes} episodes played after training. "
-        "Evaluator: mean of its last 20 evaluation episodes during training.",
+        f"Evaluator: mean of its last {experiment.recent_episodes} evaluation episodes during "
+        "training.",
         _run_table(outcomes),
         *([_arm_table(results)] if experiment.scores_arms else []),
+        *_room_lines(results),
         "\n".join(
             [
                 f"- command: `agent57 reproduce {experiment.name} --budget {budget_name} "
                 f"--seeds {budget.num_seeds}`",
-                f"- task: `{experiment.env}`, {budget.frames:,} frames a run, seeds {seeds}",
+                *(
+                    f"- task: `{task}`, {budget.frames_of(task):,} frames a run, seeds {seeds}"
+                    for task in experiment.tasks
+                ),
                 f"- training time, summed over runs: {duration(_seconds(outcomes))}",
                 f"- machine: {machine()}",
                 f"- agent57 {__version__}, commit {commits}",
@@ -88,7 +93,7 @@ def write_weights_card(file: Path, experiment: Experiment, outcome: Outcome, sco
     config = experiment.config(outcome.label, outcome.seed, outcome.frames)
     file.write_text(
         f"# {experiment.name}: {outcome.label}, seed {outcome.seed}\n\n"
-        f"- task: `{experiment.env}`\n"
+        f"- task: `{experiment.task(outcome.label)}`\n"
         f"- mean return: {score:,.4g} with arm {outcome.best_arm} (beta {beta:.4g}, gamma "
         f"{gamma:.6g}), epsilon {experiment.epsilon:g}, measured with these weights\n"
         f"- trained: {outcome.frames:,} frames in {duration(outcome.seconds)}\n"
@@ -104,11 +109,11 @@ def _settings(experiment: Experiment, budget: Budget, labels: list[str]) -> str:
     """The defaults that all runs share, then each contestant's difference and command."""
     lines = [
         f"Runs start from the defaults: `agent57 presets agent57 --scale {experiment.scale} "
-        f"--env {experiment.env}` prints them.",
+        f"--env {experiment.tasks[0]}` prints them.",
         "",
     ]
     for label in labels:
-        config = experiment.config(label, 0, budget.frames)
+        config = experiment.config(label, 0, budget.frames_of(experiment.task(label)))
         changed = {
             name: values
             for name, values in difference(config, experiment.default(label)).items()
@@ -148,6 +153,21 @@ def _run_table(outcomes: list[Outcome]) -> str:
             f"{o.frames:,} | {duration(o.seconds)} |"
         )
     return "\n".join(rows)
+
+
+def _room_lines(results: Results) -> list[str]:
+    """Rooms that the final episodes saw, where a game's rooms are known."""
+    lines = []
+    for label, outcomes in results.items():
+        episodes = [seen for outcome in outcomes for seen in outcome.rooms]
+        if episodes:
+            rooms = sorted(set().union(*episodes))
+            most = max(len(seen) for seen in episodes)
+            lines.append(
+                f"- {label}: the final episodes saw rooms {', '.join(map(str, rooms))}; "
+                f"at most {most} in one episode"
+            )
+    return ["\n".join(lines)] if lines else []
 
 
 def _arm_table(results: Results) -> str:

@@ -37,17 +37,24 @@ def arm_score(label: str, arm: int) -> Measure:
     return over_seeds(label, lambda outcome: outcome.arm_scores[arm])
 
 
-def frames_behind(label: str, rival: str, level: float) -> Measure:
-    """How many frames more than its rival a contestant surely needs for a mean return of `level`.
+def frames_to(outcome: Outcome, level: float) -> float:
+    """Frames until the evaluation episodes of one bin have a mean of `level`.
 
-    The difference of the means over seeds less two standard errors, so that luck seldom makes it
-    positive; nan, which meets no target, of a single seed. Counted are frames until the evaluation
-    episodes of one bin of training have that mean, or all frames of a run that never gets there.
+    A run that never gets there counts with all its frames, which is too few.
+    """
+    reached = np.flatnonzero(outcome.curve >= level)
+    return float(outcome.bin_frames[reached[0] if len(reached) else -1])
+
+
+def frames_behind(label: str, rival: str, level: float) -> Measure:
+    """Extra frames that a contestant needs to reach `level`, minus two standard errors.
+
+    The difference is between means over seeds, so that luck seldom makes it positive. It is nan,
+    which meets no target, if a contestant has a single seed.
     """
 
     def of_run(outcome: Outcome) -> float:
-        reached = np.flatnonzero(outcome.curve >= level)
-        return float(outcome.bin_frames[reached[0] if len(reached) else -1])
+        return frames_to(outcome, level)
 
     def measure(results: Results) -> float:
         late, early = (np.array([of_run(o) for o in results[name]]) for name in (label, rival))

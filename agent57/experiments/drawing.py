@@ -54,10 +54,35 @@ def draw_curves_and_arms(
     return [*names, "arms"]
 
 
+def draw_games(experiment: Experiment, budget: Budget, results: Results, out: Path) -> list[str]:
+    """games: a row per task; return, share of rewarded episodes, novelty and best arm."""
+    from agent57.reports.figures import Curves, curve_grid
+
+    columns = {
+        "return of evaluation episodes": lambda o: o.curve,
+        "share with a positive return": lambda o: o.rewarded,
+        "novelty of the actors' steps": lambda o: o.novelty,
+        "best arm of the evaluator": lambda o: o.best_arms,
+    }
+    panels: dict[str, dict[str, Curves]] = {}
+    for task in experiment.tasks:
+        labels = [label for label in results if experiment.task(label) == task]
+        panels[task] = {
+            title: {
+                results[label][0].agent: [(o.bin_frames, column(o)) for o in results[label]]
+                for label in labels
+            }
+            for title, column in columns.items()
+        }
+    curve_grid(panels, x_label="frames", note=note(experiment, budget),
+               files=[out / "games.png", out / "games.svg"])  # fmt: skip
+    return ["games"]
+
+
 def note(experiment: Experiment, budget: Budget) -> str:
-    """What a figure shows, in a line."""
+    """Say in a line what a figure shows."""
     seeds = "1 seed" if budget.num_seeds == 1 else f"{budget.num_seeds} seeds"
-    return f"{experiment.env}, {budget.frames:,} frames, {seeds}"
+    return f"{', '.join(experiment.tasks)}, {budget.frames:,} frames, {seeds}"
 
 
 def _share(plays: np.ndarray) -> np.ndarray:

@@ -3,8 +3,8 @@
 `catalogue.py` lists the experiments, and `runner.py` performs them.
 """
 
-from collections.abc import Callable
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import numpy as np
@@ -25,6 +25,7 @@ class Contestant:
 
     agent: str
     change: Change = unchanged
+    env: str | None = None  # the task, where contestants play different tasks
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -34,6 +35,11 @@ class Budget:
     frames: int  # per run
     num_seeds: int
     num_episodes: int  # played after training with each policy that is scored
+    task_frames: Mapping[str, int] = field(default_factory=dict)  # per run, of some tasks
+
+    def frames_of(self, env: str) -> int:
+        """Return the frames of a run on a task."""
+        return self.task_frames.get(env, self.frames)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -58,6 +64,10 @@ class Outcome:
     arm_returns: np.ndarray  # [bins, arms] mean return of these episodes; nan without episodes
     best_arms: np.ndarray  # [bins] the evaluator's best arm at the end of each bin; nan if unknown
     folder: Path
+    rewarded: np.ndarray = field(default_factory=lambda: np.zeros(0))  # [bins] share of evaluation
+    # episodes with a positive return; nan without episodes
+    novelty: np.ndarray = field(default_factory=lambda: np.zeros(0))  # [bins] mean, of the actors
+    rooms: tuple[frozenset[int], ...] = ()  # that each final episode saw, where they are known
 
     @property
     def beta_gamma(self) -> tuple[float, float]:
@@ -118,6 +128,8 @@ class Experiment:
     scale: str = "laptop"
     change: Change = unchanged  # of the default settings, for all contestants
     epsilon: float = 0.01  # probability of a random action while the final policy is scored
+    recent_episodes: int = 20  # evaluation episodes whose mean is the evaluator's score
+    films: bool = False  # whether the best final episode of each contestant is filmed
     scores_arms: bool = False  # whether every arm is scored after training
 
     @property
@@ -125,9 +137,18 @@ class Experiment:
         """The label of the contestant the claim is about."""
         return next(iter(self.contestants))
 
+    def task(self, label: str) -> str:
+        """Return the task of a contestant."""
+        return self.contestants[label].env or self.env
+
+    @property
+    def tasks(self) -> tuple[str, ...]:
+        """The tasks of all contestants, each once."""
+        return tuple(dict.fromkeys(self.task(label) for label in self.contestants))
+
     def default(self, label: str) -> Config:
         """Return the default settings of a contestant's preset on the task."""
-        return default_config(self.env, self.contestants[label].agent, self.scale)
+        return default_config(self.task(label), self.contestants[label].agent, self.scale)
 
     def config(self, label: str, seed: int, frames: int) -> Config:
         """Return the settings of one run."""

@@ -18,10 +18,11 @@ from agent57.envs.make import check_env
 from agent57.experiments.card import data_name, git_commit, write_card, write_weights_card
 from agent57.experiments.experiment import Budget, Experiment, Outcome, Results, Verdict
 from agent57.experiments.jobs import SILENT, Job, JobQueue, View, share_cores, with_threads
-from agent57.experiments.measure import episode_returns, measure
+from agent57.experiments.measure import episode_returns, film_best, measure
 from agent57.experiments.weights import export_weights
 from agent57.storage.folder import write_atomic
 from agent57.trained.trained_run import TrainedRun
+from agent57.video.film import check_video
 
 PLAN_FILE = "plan.json"
 
@@ -51,7 +52,10 @@ def reproduce(
 ) -> Reproduction:
     """Train, score and compare; write everything to `out`."""
     budget = experiment.budgets[budget_name]
-    check_env(EnvConfig(name=experiment.env))
+    for task in experiment.tasks:
+        check_env(EnvConfig(name=task))
+    if experiment.films:
+        check_video(out / "film.mp4")
     num_runs = len(experiment.contestants) * budget.num_seeds
     num_parallel, num_threads = share_cores(num_parallel, num_runs)
     planned = jobs(experiment, budget, runs, num_threads)
@@ -67,6 +71,8 @@ def reproduce(
     write_tables(experiment, results, out)
     figures = experiment.draw(experiment, budget, results, out)
     weights = keep_weights(experiment, budget, results[experiment.subject], out)
+    if experiment.films:
+        film(experiment, budget, results, out, view)
     card = out / "README.md"
     write_card(card, experiment, budget_name, results, verdicts, figures, weights)
     return Reproduction(results=results, verdicts=verdicts)
@@ -78,7 +84,10 @@ def jobs(experiment: Experiment, budget: Budget, runs: Path, num_threads: int) -
         (label, seed): Job(
             name=f"{label}, seed {seed}",
             folder=runs / folder_name(label, seed),
-            config=with_threads(experiment.config(label, seed, budget.frames), num_threads),
+            config=with_threads(
+                experiment.config(label, seed, budget.frames_of(experiment.task(label))),
+                num_threads,
+            ),
         )
         for seed in range(budget.num_seeds)
         for label in experiment.contestants
@@ -171,6 +180,17 @@ def _cell(value: Any) -> Any:  # noqa: ANN401
     if isinstance(value, float):
         return "" if value != value else f"{value:.6g}"
     return value
+
+
+def film(experiment: Experiment, budget: Budget, results: Results, out: Path, view: View) -> None:
+    """Film the best final episode of each contestant's best seed."""
+    folder = out / "films"
+    make_folder(folder)
+    for label, outcomes in results.items():
+        view.tell(f"filming {label}")
+        best = max(outcomes, key=lambda outcome: outcome.score)
+        file = folder / f"{folder_name(label, best.seed)}.mp4"
+        film_best(TrainedRun.load(best.folder), experiment.epsilon, budget.num_episodes, file)
 
 
 def keep_weights(experiment: Experiment, budget: Budget, outcomes: list[Outcome], out: Path) -> str:

@@ -78,20 +78,7 @@ def learning_curves(
     `lines` are levels to compare with.
     """
     figure, axis = plt.subplots(figsize=(6.4, 3.8))
-    has_bands = False
-    for index, (name, seeds) in enumerate(curves.items()):
-        x = np.unique(np.concatenate([x[~np.isnan(y)] for x, y in seeds]))
-        known = [
-            (sx[~np.isnan(sy)], sy[~np.isnan(sy)]) for sx, sy in seeds if (~np.isnan(sy)).any()
-        ]
-        if not known:
-            continue
-        y = np.stack([np.interp(x, seed_x, seed_y) for seed_x, seed_y in known])
-        colour = COLOURS[index % len(COLOURS)]
-        axis.plot(x, y.mean(0), color=colour, label=name)
-        if len(known) > 1:
-            has_bands = True
-            axis.fill_between(x, y.min(0), y.max(0), color=colour, alpha=0.2, linewidth=0)
+    has_bands = _draw_curves(axis, curves)
     for name, level in lines.items():
         axis.axhline(level, color="#555555", linewidth=0.8, linestyle=":")
         axis.annotate(name, (0.995, level), xycoords=("axes fraction", "data"), ha="right",
@@ -110,6 +97,44 @@ def _legend_above(axis: Axes) -> None:
     axis.legend(
         frameon=False, fontsize=8, ncols=3, loc="lower left", bbox_to_anchor=(0, 1), borderaxespad=0
     )
+
+
+def curve_grid(
+    panels: dict[str, dict[str, Curves]], *, x_label: str, note: str, files: list[Path]
+) -> None:
+    """A row of panels per name and a panel per quantity, each with its curves."""
+    columns = list(next(iter(panels.values())))
+    figure, axes = plt.subplots(
+        len(panels), len(columns), figsize=(3.4 * len(columns), 2.4 * len(panels)), squeeze=False
+    )
+    for row, (name, curves_by_title) in zip(axes, panels.items(), strict=True):
+        for axis, (title, curves) in zip(row, curves_by_title.items(), strict=True):
+            _draw_curves(axis, curves)
+            axis.set_title(f"{name}: {title}", loc="left", fontsize=7)
+            axis.set_xlabel(x_label, fontsize=7)
+            axis.xaxis.set_major_formatter(EngFormatter(sep=""))
+            axis.tick_params(labelsize=7)
+            axis.set_xlim(left=0)
+            axis.spines[["top", "right"]].set_visible(False)
+        row[0].legend(frameon=False, fontsize=7)
+    _save(figure, note, files)
+
+
+def _draw_curves(axis: Axes, curves: Curves) -> bool:
+    """Draw the mean over seeds of each name, with a band if there are several; say if any is."""
+    has_bands = False
+    for index, (name, seeds) in enumerate(curves.items()):
+        known = [(x[~np.isnan(y)], y[~np.isnan(y)]) for x, y in seeds if (~np.isnan(y)).any()]
+        if not known:
+            continue
+        x = np.unique(np.concatenate([seed_x for seed_x, _ in known]))
+        y = np.stack([np.interp(x, seed_x, seed_y) for seed_x, seed_y in known])
+        colour = COLOURS[index % len(COLOURS)]
+        axis.plot(x, y.mean(0), color=colour, label=name)
+        if len(known) > 1:
+            has_bands = True
+            axis.fill_between(x, y.min(0), y.max(0), color=colour, alpha=0.2, linewidth=0)
+    return has_bands
 
 
 def arm_maps(
@@ -224,6 +249,33 @@ def target_bars(
     axis.spines[["top", "right", "left"]].set_visible(False)
     axis.legend(frameon=False, fontsize=8, ncols=len(shares), loc="lower right",
                 bbox_to_anchor=(1, 1))  # fmt: skip
+    _save(figure, note, files)
+
+
+def relative_bars(
+    panels: dict[str, dict[str, list[tuple[float, float]]]],
+    *,
+    groups: list[str],
+    note: str,
+    files: list[Path],
+) -> None:
+    """A panel per title; a bar with its standard error per name and group, on a log scale."""
+    figure, axes = plt.subplots(len(panels), 1, figsize=(7.2, 3.0 * len(panels)), squeeze=False)
+    place = np.arange(len(groups))
+    for axis, (title, bars) in zip(axes[:, 0], panels.items(), strict=True):
+        width = 0.8 / len(bars)
+        for index, (name, values) in enumerate(bars.items()):
+            mean, error = np.array(values).T
+            offset = (index - (len(bars) - 1) / 2) * width
+            colour = plt.get_cmap("tab10")(index)
+            axis.bar(place + offset, mean, width, yerr=np.nan_to_num(error), label=name,
+                     color=colour, capsize=2)  # fmt: skip
+        axis.axhline(1.0, color="#555555", linewidth=0.8, linestyle=":")
+        axis.set_yscale("log")
+        axis.set_title(title, loc="left", fontsize=9)
+        axis.set_xticks(place, groups, fontsize=7)
+        axis.spines[["top", "right"]].set_visible(False)
+    axes[0, 0].legend(frameon=False, fontsize=6, ncols=2)
     _save(figure, note, files)
 
 

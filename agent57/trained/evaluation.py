@@ -2,6 +2,7 @@
 
 import dataclasses
 import os
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -96,8 +97,11 @@ def play_episodes(
     num_episodes: int,
     progress: ProgressView | None = None,
     film: Film | None = None,
+    on_end: Callable[[int, int], None] | None = None,
 ) -> list[Episode]:
     """The first `num_episodes` to begin, in that order.
+
+    `on_end` is called with the number of an episode that has just ended, and with its lane.
 
     The first to end would be a biased choice: short ones. Lanes that have nothing left to do play
     on, because all lanes step together.
@@ -119,8 +123,11 @@ def play_episodes(
             film.see(env, player, played)
         needs_begin = played.terminated | played.truncated
         for episode in player.ended_episodes(needs_begin, "evaluator", 0):
-            if number[episode.lane] < num_episodes:
-                finished[int(number[episode.lane])] = dataclasses.replace(episode, phase="evaluate")
+            place = episode.lane - player.first_lane
+            if number[place] < num_episodes:
+                finished[int(number[place])] = dataclasses.replace(episode, phase="evaluate")
+                if on_end is not None:
+                    on_end(int(number[place]), place)
         if progress is not None:
             progress.show(len(finished))
     return [finished[i] for i in range(num_episodes)]

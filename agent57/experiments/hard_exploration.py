@@ -1,0 +1,52 @@
+"""Hard exploration on real Atari: games where an agent without curiosity earns next to nothing.
+
+Agent57 and its successor against R2D2 at the same frames, all with the default settings. Runs take
+hours and continue after an interruption, so a long run can be made in pieces: the same command with
+more frames or seeds continues the runs that are there.
+"""
+
+from agent57.experiments.criteria import evaluator_score
+from agent57.experiments.drawing import draw_games
+from agent57.experiments.experiment import Budget, Contestant, Criterion, Experiment
+
+GAMES = ("montezuma_revenge", "venture", "private_eye", "freeway")
+AGENTS = ("agent57", "meme", "r2d2")
+
+
+def label(game: str, agent: str) -> str:
+    """Name of a contestant."""
+    return f"{agent}, {game}"
+
+
+HARD_EXPLORATION = Experiment(
+    name="hard-exploration",
+    claim="curiosity earns rewards where an agent without it earns none",
+    env=GAMES[0],
+    contestants={
+        label(game, agent): Contestant(agent=agent, env=game) for game in GAMES for agent in AGENTS
+    },
+    budgets={
+        "minutes": Budget(frames=2_000_000, num_seeds=1, num_episodes=5),
+        "full": Budget(frames=40_000_000, num_seeds=1, num_episodes=20),
+    },
+    criteria=(
+        *(
+            Criterion(
+                text=f"{label(game, 'agent57')}: mean of the last 50 evaluation episodes",
+                measure=evaluator_score(label(game, "agent57")),
+                target=100.0,
+            )
+            for game in ("montezuma_revenge", "venture", "private_eye")
+        ),
+        Criterion(
+            text=f"{label('montezuma_revenge', 'r2d2')}: mean of the last 50 evaluation episodes",
+            measure=evaluator_score(label("montezuma_revenge", "r2d2")),
+            target=0.0,
+            is_at_least=False,
+        ),
+    ),
+    draw=draw_games,
+    lines={},
+    recent_episodes=50,
+    films=True,
+)

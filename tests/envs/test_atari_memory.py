@@ -1,0 +1,46 @@
+"""Memory along recorded episodes: the second emulator must come to the same states."""
+
+import numpy as np
+
+from agent57.config import EnvConfig
+from agent57.envs.atari import AtariEnv
+from agent57.envs.atari_memory import MemoryReader, rooms_visited
+from agent57.envs.spec import EpisodeRecord
+
+# In Breakout, byte 57 of the memory counts the lives that are left.
+LIVES = 57
+
+
+def played(game: str, seed: int, num_steps: int) -> tuple[EpisodeRecord, np.ndarray, float]:
+    """A record of random play, its last screen and its return."""
+    env = AtariEnv(game, 1, EnvConfig(name=game))
+    rng = np.random.default_rng(seed)
+    env.reset(np.ones(1, bool), np.array([seed]))
+    total = 0.0
+    for _ in range(num_steps):
+        total += float(env.step(rng.integers(18, size=1)).reward[0])
+    record = env.running_episode(0)
+    screen = env.render(0)
+    env.close()
+    return record, screen, total
+
+
+def test_the_byte_of_lives_follows_the_game() -> None:
+    record, _, _ = played("breakout", seed=5, num_steps=120)
+    reader = MemoryReader(EnvConfig(name="breakout"))
+    lives = reader.bytes_of(record, LIVES)
+    again = reader.bytes_of(record, LIVES)
+    reader.close()
+    assert len(lives) == 121
+    assert lives[0] == 5
+    assert set(np.diff(lives.astype(int))) <= {0, -1}
+    np.testing.assert_array_equal(lives, again)
+
+
+def test_montezuma_begins_in_room_one() -> None:
+    records = [played("montezuma_revenge", seed, 30)[0] for seed in (3, 4)]
+    assert rooms_visited(records, EnvConfig(name="montezuma_revenge")) == [{1}, {1}]
+
+
+def test_other_games_have_no_known_rooms() -> None:
+    assert rooms_visited([], EnvConfig(name="pong")) is None
