@@ -65,7 +65,12 @@ def measure_scaling(sizes: tuple[int, ...], repeats: int = 200) -> dict:
     """Microseconds of a draw, a write-back of 64 windows and an insert, by number of windows."""
     sequence = SequenceConfig(trace_length=2, replay_period=1)
     layout = Layout(
-        observation_shape=(1,), observation_dtype="uint8", num_actions=2, num_values=1, state=1
+        observation_shape=(1,),
+        observation_dtype="uint8",
+        num_actions=2,
+        num_values=1,
+        num_cores=1,
+        state=1,
     )
     config = ReplayConfig(capacity=sizes[-1], min_windows=1)
     replay = Replay(config, sequence, layout, np.random.default_rng(0))

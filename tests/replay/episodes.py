@@ -16,10 +16,16 @@ PIXELS = Layout(
     observation_dtype="uint8",
     num_actions=18,
     num_values=2,
+    num_cores=2,
     state=3,
 )
 VECTOR = Layout(
-    observation_shape=(3,), observation_dtype="float32", num_actions=300, num_values=1, state=2
+    observation_shape=(3,),
+    observation_dtype="float32",
+    num_actions=300,
+    num_values=1,
+    num_cores=1,
+    state=2,
 )
 PAIR = SequenceConfig(trace_length=8, replay_period=4)  # windows of two blocks
 SINGLE = SequenceConfig(trace_length=4, replay_period=4)

@@ -95,6 +95,7 @@ def test_layout_sizes_by_hand():
         observation_dtype="uint8",
         num_actions=18,
         num_values=2,
+        num_cores=2,
         state=512,
     ).state_shape == (2, 2, 512)
 

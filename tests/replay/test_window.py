@@ -112,7 +112,12 @@ def test_threads_change_nothing_by_law():
 
 def test_a_network_without_core_has_an_empty_state():
     layout = type(PIXELS)(
-        observation_shape=(2,), observation_dtype="float32", num_actions=2, num_values=2, state=0
+        observation_shape=(2,),
+        observation_dtype="float32",
+        num_actions=2,
+        num_values=2,
+        num_cores=2,
+        state=0,
     )
     blocks, _ = play_episode(Lanes(1, layout), make_assembler(PAIR, layout), 5)
     batch = read([blocks], PAIR, layout)
