@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from agent57.config import Config as Config
     from agent57.config import ConfigError as ConfigError
+    from agent57.envs.own import register_env as register_env
     from agent57.library import Run as Run
     from agent57.library import make_config as make_config
     from agent57.library import resume as resume
@@ -35,6 +36,7 @@ _HOMES = {  # what the package offers, and the module it lives in
     "load_from_hub": "agent57.trained.hub",
     "make_config": "agent57.library",
     "push_to_hub": "agent57.trained.hub",
+    "register_env": "agent57.envs.own",
     "resume": "agent57.library",
     "train": "agent57.library",
 }
@@ -49,6 +51,7 @@ __all__ = [  # noqa: F822
     "load_from_hub",
     "make_config",
     "push_to_hub",
+    "register_env",
     "resume",
     "train",
 ]

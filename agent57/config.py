@@ -6,14 +6,17 @@ Nothing here computes anything but what follows from the fields themselves.
 """
 
 import dataclasses
+import json
 import math
+import re
 from dataclasses import dataclass, field
 from typing import Any, Literal, get_args, get_origin
 
-CONFIG_VERSION = 8
+CONFIG_VERSION = 9
 # Fields that a file of this version or an older one may lack. Its run was trained with what is now
 # the default, except that forget gates began at 0 for a while.
 LATER_FIELDS: dict[int, tuple[str, ...]] = {
+    8: ("env.raw", "env.kwargs", "env.wrapper", "env.observe"),
     7: (
         "env.step_seconds",
         "run.kind",
@@ -37,6 +40,8 @@ LATER_FIELDS: dict[int, tuple[str, ...]] = {
     2: ("curiosity.error_horizon", "network.initial_weights", "network.forget_bias"),
     1: ("cluster", "run.runtime", "learner.td_scale"),
 }
+# What older runs did before these fields existed, where it differs from the default of today.
+FORMER_VALUES: dict[str, Any] = {"env.raw": True, "env.observe": ("image",)}
 # Fields that were renamed: (last version with the old name, section, old name): new name.
 RENAMED_FIELDS = {
     (6, "curiosity", "memory"): "memory_size",
@@ -84,6 +89,10 @@ class EnvConfig:
     """The task, and the paper's Atari preprocessing table."""
 
     name: str = "pong"  # a paper game name, random_coin, or a Gymnasium id
+    raw: bool = False  # play ids such as ALE/Pong-v5 as they are, not as the paper plays the game
+    kwargs: str = ""  # Gymnasium ids: arguments of the environment, as a JSON object
+    wrapper: str = ""  # Gymnasium ids: module:function that wraps the environment
+    observe: tuple[str, ...] = ()  # Gymnasium ids: the parts of a Dict or Tuple to see; (): all
     frame_skip: int = 4  # emulator frames per agent step
     frame_size: int = 84  # pixels; spec: "standard preprocessing"
     noop_max: int = 30  # emulator frames of no-op at the start of an episode
@@ -99,6 +108,22 @@ class EnvConfig:
         )
         require(self.noop_max >= 0, f"env.noop_max must not be negative, got {self.noop_max}")
         require_unit(self, "env", "sticky_actions")
+        require(
+            isinstance(self.keywords, dict),
+            f"env.kwargs must be a JSON object, got {self.kwargs!r}",
+        )
+        require(
+            not self.wrapper or bool(re.fullmatch(r"[\w.]+:\w+", self.wrapper)),
+            f"env.wrapper must be module:function, got {self.wrapper!r}",
+        )
+
+    @property
+    def keywords(self) -> Any:  # noqa: ANN401
+        """Arguments of the environment; None if `kwargs` is no JSON."""
+        try:
+            return json.loads(self.kwargs or "{}")
+        except ValueError:
+            return None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -592,7 +617,8 @@ def _build(
     require(not unknown, f"unknown config field {path}{unknown[0] if unknown else ''}")
     missing = sorted(n for n in fields if n not in values and path + n not in optional)
     require(not missing, f"config field {path}{missing[0] if missing else ''} is missing")
-    built: dict[str, Any] = {}
+    former = {n: FORMER_VALUES[path + n] for n in fields if path + n in FORMER_VALUES}
+    built: dict[str, Any] = {n: value for n, value in former.items() if n not in values}
     for name, value in values.items():
         default = fields[name].default_factory
         if default is not dataclasses.MISSING:

@@ -6,18 +6,23 @@ The kind of observation comes from the environment; `presets.py` holds the value
 from dataclasses import replace
 
 from agent57.config import Config, EnvConfig, Kind
-from agent57.envs.atari import ATARI_GAMES
+from agent57.envs.games import ATARI_GAMES, with_paper_name
 from agent57.envs.make import check_env
 from agent57.presets import make_config
 
 
-def observation_kind(env: str) -> Kind:
+def observation_kind(env: str | EnvConfig) -> Kind:
     """Return what a task is observed as; a name that no environment has is a `ConfigError`."""
-    return "pixels" if env in ATARI_GAMES else check_env(EnvConfig(name=env)).kind
+    config = with_paper_name(EnvConfig(name=env) if isinstance(env, str) else env)
+    return "pixels" if config.name in ATARI_GAMES else check_env(config).kind
 
 
-def default_config(env: str, agent: str = "agent57", scale: str = "laptop") -> Config:
-    """Return the settings of a system on a task at a scale."""
+def default_config(env: str | EnvConfig, agent: str = "agent57", scale: str = "laptop") -> Config:
+    """Return the settings of a system on a task at a scale.
+
+    An id of an Atari game (ALE/Pong-v5) becomes the paper's name of the game, unless `raw` is set.
+    """
     make_config(agent, scale)  # a wrong name is answered before an environment is made
     config = make_config(agent, scale, observation_kind(env))
-    return replace(config, env=replace(config.env, name=env))
+    chosen = replace(config.env, name=env) if isinstance(env, str) else env
+    return replace(config, env=with_paper_name(chosen))

@@ -10,6 +10,7 @@ numbers, and each can resume the other's.
 
 import contextlib
 import difflib
+import json
 import os
 import sys
 import warnings
@@ -23,6 +24,9 @@ from rich.console import Console
 
 from agent57.config import Config, ConfigError, from_dict, require, to_dict
 from agent57.defaults import default_config
+from agent57.envs.gymnasium import trust
+from agent57.envs.make import announcements
+from agent57.envs.own import Maker, name_of
 from agent57.runtime import run as runs
 from agent57.runtime.hooks import Callback, Hooks
 from agent57.storage.checkpoint import newest_counters
@@ -149,22 +153,41 @@ class Run:
 def make_config(
     agent: str = "agent57",
     scale: str = "laptop",
-    env: str = "pong",
+    env: str | Maker = "pong",
     *,
     frames: int | None = None,
     seed: int = 0,
     device: str = "auto",
+    env_kwargs: Mapping[str, Any] | None = None,
+    env_options: Mapping[str, Any] | None = None,
     **sections: Mapping[str, Any],
 ) -> Config:
     """The configuration of a run, with fields of its sections replaced.
 
-    make_config("r2d2", env="CartPole-v1", replay={"capacity": 50_000})
+        make_config("r2d2", env="CartPole-v1", replay={"capacity": 50_000})
+
+    env: a name, or a class or function that makes an environment (see `register_env`)
+    env_kwargs: arguments of the environment
+    env_options: fields of the section env, such as wrapper, observe or sticky_actions
     """
-    config = default_config(env, agent, scale)
+    described = {"name": name_of(env), "kwargs": _as_json(env_kwargs), **(env_options or {})}
+    task = override(Config(), {"env": described}).env
+    trust(task.name)
+    config = default_config(task, agent, scale)
     run: dict[str, Any] = {"seed": seed, "device": device}
     if frames is not None:
         run["frames"] = frames
     return override(override(config, {"run": run}), sections)
+
+
+def _as_json(keywords: Mapping[str, Any] | None) -> str:
+    try:
+        return json.dumps(dict(keywords), sort_keys=True) if keywords else ""
+    except TypeError as error:
+        raise ConfigError(
+            f"env_kwargs must be plain values, which a run can store ({error}): "
+            f"give env= a function that makes the environment"
+        ) from None
 
 
 def override(config: Config, sections: Mapping[str, Mapping[str, Any]]) -> Config:
@@ -191,7 +214,7 @@ def _check_name(kind: str, name: str, known: list[str]) -> None:
 
 
 def train(
-    env: str | None = None,
+    env: str | Maker | None = None,
     agent: str | None = None,
     scale: str | None = None,
     frames: int | None = None,
@@ -201,18 +224,23 @@ def train(
     view: View = "live",
     config: Config | None = None,
     device: str | None = None,
+    env_kwargs: Mapping[str, Any] | None = None,
+    env_options: Mapping[str, Any] | None = None,
     on_metrics: Callback | None = None,
     on_episode: Callback | None = None,
     **sections: Mapping[str, Any],
 ) -> Run:
     """Train a new run and return it when it has its frames or was stopped.
 
-    env: the task; "pong" unless `config` names another
+    env: the task, "pong" by default: a name, or a class or function that makes an environment
+        (see `register_env`)
     agent, scale: the preset; "agent57" at "laptop" scale
     frames: to train for; emulator frames on Atari, agent steps elsewhere
     out: the run folder; runs/<env> by default
     view: "live" is a panel on a terminal and lines elsewhere, "plain" is lines, "quiet" nothing
-    config: a whole configuration, instead of `agent` and `scale`
+    config: a whole configuration (see `make_config`), instead of the task, agent and scale
+    env_kwargs: arguments of the environment
+    env_options: fields of the section env, such as wrapper, observe or sticky_actions
     on_metrics, on_episode: called with each new line as a dict; return True to stop the run
     sections: fields of the configuration, such as replay={"capacity": 50_000}
 
@@ -220,20 +248,21 @@ def train(
     callbacks stop it.
     """
     if config is None:
-        config = default_config(env or "pong", agent or "agent57", scale or "laptop")
+        names = (agent or "agent57", scale or "laptop", "pong" if env is None else env)
+        config = make_config(*names, env_kwargs=env_kwargs, env_options=env_options)
     else:
-        require(
-            agent is None and scale is None,
-            "config= says which agent and scale to train: leave agent= and scale= out",
-        )
+        task = {"env": env, "agent": agent, "scale": scale, "env_kwargs": env_kwargs}
+        for name, value in {**task, "env_options": env_options}.items():
+            require(value is None, f"config= says what to train: leave {name}= out")
     run = {"frames": frames, "seed": seed, "device": device}
-    asked = {"run": {name: value for name, value in run.items() if value is not None}}
-    if env is not None:
-        asked["env"] = {"name": env}
-    config = override(override(config, asked), sections)
+    given = {name: value for name, value in run.items() if value is not None}
+    config = override(override(config, {"run": given}), sections)
     path = Path(out) if out is not None else default_folder(config)
+    console = console_for(view)
+    for text in announcements(env if isinstance(env, str) else config.env.name, config.env):
+        console.print(text, markup=False, highlight=False, soft_wrap=True)
     with _machine_settings():
-        runs.start(config, path, console_for(view), Hooks(on_metrics, on_episode))
+        runs.start(config, path, console, Hooks(on_metrics, on_episode))
     return Run(path)
 
 

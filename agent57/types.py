@@ -38,6 +38,14 @@ class EnvSpec:
     frames_per_step: int  # emulator frames per agent step; 1 outside Atari
     max_value: int = 255  # of a uint8 observation
     action_names: tuple[str, ...] = ()  # by action; empty where the task names none
+    image_shape: tuple[int, ...] = ()  # (C, Y, X) where numbers follow an image, all as bytes
+
+    @property
+    def num_beside(self) -> int:
+        """Float numbers that follow the image in each observation."""
+        if not self.image_shape:
+            return 0
+        return (self.observation_bytes - math.prod(self.image_shape)) // 4
 
     @property
     def observation_bytes(self) -> int:

@@ -19,13 +19,13 @@ from agent57.storage.folder import CONFIG_FILE, RunFolder
 
 
 class Sensors(gymnasium.Env):
-    """A dict of observations without a picture."""
+    """A dict of observations, one of them text."""
 
     def __init__(self, render_mode: str | None = None) -> None:
         self.render_mode = render_mode
 
     action_space = spaces.Discrete(2)
-    observation_space = spaces.Dict({"speed": spaces.Box(0, 1, (2,)), "heat": spaces.Box(0, 1)})
+    observation_space = spaces.Dict({"speed": spaces.Box(0, 1, (2,)), "note": spaces.Text(9)})
 
 
 class Levers(gymnasium.Env):
@@ -34,7 +34,7 @@ class Levers(gymnasium.Env):
     def __init__(self, render_mode: str | None = None) -> None:
         self.render_mode = render_mode
 
-    action_space = spaces.MultiDiscrete([2, 3])
+    action_space = spaces.MultiDiscrete([16, 16, 16])
     observation_space = spaces.Box(0, 1, (2,))
 
 
@@ -60,8 +60,14 @@ WRONG = [
     (("--env", "CartPole-v9"), "env.name 'CartPole-v9'", "did you mean CartPole"),
     (("--env", "qqqqq"), "env.name 'qqqqq'", "give a paper game such as pong"),
     (("--env", "Pendulum-v1"), "Box actions", "choose an environment with Discrete actions"),
-    (("--env", "test_cli/Levers-v0"), "MultiDiscrete actions", "Discrete actions"),
-    (("--env", "test_cli/Sensors-v0"), "dict without an image (heat, speed)", "wrap it"),
+    (("--env", "test_cli/Levers-v0"), "4,096 combined actions", "wrap it"),
+    (("--env", "test_cli/Sensors-v0"), "part 'note' of its observation is text", "--env.observe"),
+    (("--env", "highway-v0"), "env.name 'highway-v0'", "package:id"),
+    (("--evn", "pong"), "unknown option --evn", "did you mean --env?"),
+    (("--env-kwargs", "size"), "--env-kwargs takes name=value", "got 'size'"),
+    (("--env-kwargs", "size=5"), "env.kwargs has no effect on toy/chain", "leave it"),
+    (("--wrapper", "nothing"), "env.wrapper must be module:function", "nothing"),
+    (("--device", "mps"), "--device mps cannot be used", "mps"),
     (("--agent", "agent58"), "--agent 'agent58'", "agent57"),
     (("--scale", "huge"), "--scale 'huge'", "paper, laptop, tiny"),
     (("--device", "gpu"), "--device gpu cannot be used", "gpu"),

@@ -142,7 +142,7 @@ def test_mistakes_are_one_line(options: dict[str, Any], message: str) -> None:
 
 
 def test_a_whole_configuration_leaves_no_room_for_another_agent(tmp_path: Path) -> None:
-    with pytest.raises(agent57.ConfigError, match="leave agent= and scale= out"):
+    with pytest.raises(agent57.ConfigError, match="leave agent= out"):
         trained(tmp_path / "run", agent="ngu")
     with pytest.raises(agent57.ConfigError, match="view 'loud' is not one of live"):
         console_for("loud")  # type: ignore[arg-type]

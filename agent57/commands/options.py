@@ -1,8 +1,11 @@
 """Options of a command, from its arguments; a mistake is one line."""
 
 import contextlib
+import dataclasses
+import difflib
 import io
 import re
+from decimal import Decimal
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -19,6 +22,7 @@ def parse(kind: type[Options], command: str, args: list[str], **more: Any) -> An
     """What `tyro.cli` makes of the arguments; `ConfigError` instead of its box of text."""
     if "--help" in args or "-h" in args:
         return tyro.cli(kind, prog=f"agent57 {command}", args=["--help"], **more)
+    args = with_counts(kind, args)
     messages = io.StringIO()
     try:
         with contextlib.redirect_stderr(messages):
@@ -26,7 +30,7 @@ def parse(kind: type[Options], command: str, args: list[str], **more: Any) -> An
     except SystemExit as stop:
         if stop.code == 0:
             raise
-        text = one_line(messages.getvalue())
+        text = one_line(messages.getvalue()) + nearest_option(kind, messages.getvalue())
         raise ConfigError(f"{text} (see agent57 {command} --help)") from None
 
 
@@ -36,6 +40,57 @@ def vouch_for(path: Path) -> None:
     from agent57.trained.policy_file import read_trained
 
     trust((read_config(path) if path.is_dir() else read_trained(path).config).env.name)
+
+
+COUNT = re.compile(r"(\d+(?:\.\d+)?)(?:e(\d+)|([kMB]))")
+POWERS = {"k": 3, "M": 6, "B": 9}
+
+
+def with_counts(kind: Any, args: list[str]) -> list[str]:  # noqa: ANN401
+    """The arguments with 1e6, 200k and 10M written out where an option is a whole number."""
+    whole = {f"--{name}" for name in whole_fields(kind)}
+    words, option = [], ""
+    for arg in args:
+        name, is_pair, value = arg.partition("=")
+        if arg.startswith("--"):
+            option = name.replace("_", "-")
+        if option in whole and is_pair and name.startswith("--"):
+            arg = f"{name}={written_out(value)}"
+        elif option in whole and not arg.startswith("--"):
+            arg = written_out(arg)
+        words.append(arg)
+    return words
+
+
+def whole_fields(kind: Any, prefix: str = "") -> set[str]:  # noqa: ANN401
+    """Dotted names of the options that are whole numbers."""
+    found: set[str] = set()
+    for field in dataclasses.fields(kind):
+        name = prefix + field.name.replace("_", "-")
+        if field.default_factory is not dataclasses.MISSING:
+            found |= whole_fields(type(field.default_factory()), f"{name}.")
+        elif field.type in (int, int | None):
+            found.add(name)
+    return found
+
+
+def written_out(word: str) -> str:
+    """A count such as 2.5M as a whole number; other words as they are."""
+    match = COUNT.fullmatch(word.replace("_", ""))
+    if match is None:
+        return word
+    value = Decimal(match[1]).scaleb(int(match[2]) if match[2] else POWERS[match[3]])
+    return str(int(value)) if value == int(value) else word
+
+
+def nearest_option(kind: Any, message: str) -> str:  # noqa: ANN401
+    """A hint for an option that does not exist."""
+    given = re.search(r"Unrecognized options:\s*(--[\w.-]+)", message)
+    if given is None:
+        return ""
+    known = [f"--{field.name.replace('_', '-')}" for field in dataclasses.fields(kind)]
+    close = difflib.get_close_matches(given[1], known, n=1)
+    return f"; did you mean {close[0]}?" if close else ""
 
 
 def one_line(box: str) -> str:

@@ -1,17 +1,20 @@
 """agent57 train."""
 
+import json
+import os
+import sys
 from collections.abc import Mapping
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 import tyro
 from rich.console import Console
 
 from agent57.commands.options import parse
-from agent57.config import Config, ConfigError, require
-from agent57.presets import flatten
+from agent57.config import Config, ConfigError, EnvConfig, require
+from agent57.presets import flatten, make_config
 from agent57.storage.folder import read_config_file
 
 SETTLED = {  # fields that options of their own decide
@@ -23,6 +26,8 @@ SETTLED = {  # fields that options of their own decide
     "--run.device": "--device",
     "--run.runtime": "--runtime",
     "--env.name": "--env",
+    "--env.kwargs": "--env-kwargs",
+    "--env.wrapper": "--wrapper",
 }
 
 
@@ -35,7 +40,11 @@ class Train:
     agent: str | None = None
     """The system to train, agent57 by default; see `agent57 presets`."""
     env: str | None = None
-    """A game by the paper's name (pong by default), random_coin, or a Gymnasium id."""
+    """A game (pong by default), random_coin, a Gymnasium id, package:id, or module:Class."""
+    env_kwargs: tuple[str, ...] = ()
+    """Arguments of a Gymnasium environment, as name=value; values are JSON, or else text."""
+    wrapper: str = ""
+    """module:function that wraps a Gymnasium environment; modules here are found too."""
     scale: str | None = None
     """The machine: paper, laptop (the default) or tiny."""
     frames: int | None = None
@@ -64,6 +73,10 @@ def main(args: list[str], console: Console) -> int:
     """Start a run; 0 if it was finished, STOPPED if it was told to stop."""
     config, out = configured(args)
     known = parse(Train, "train", args, return_unknown_args=True)[0]
+    from agent57.envs.make import announcements
+
+    for text in announcements(known.env or config.env.name, config.env):
+        console.print(text, markup=False, highlight=False, soft_wrap=True)
     with (
         mirrored(out, config) if known.wandb else nullcontext(),
         watched(out) if known.watch else nullcontext(),
@@ -91,7 +104,7 @@ def watched(path: Path) -> AbstractContextManager[object]:
 def configured(args: list[str]) -> tuple[Config, Path]:
     """The configuration and the run folder that the arguments ask for."""
     known, rest = parse(Train, "train", args, return_unknown_args=True)
-    config = starting_point(known)
+    config = starting_point(known, rest)
     named = {"seed": known.seed, "device": known.device, "frames": known.frames}
     given = {name: value for name, value in named.items() if value is not None}
     runtime = known.runtime or config.run.runtime
@@ -105,18 +118,62 @@ def configured(args: list[str]) -> tuple[Config, Path]:
     return config, known.out or Path("runs") / config.env.name.replace("/", "-")
 
 
-def starting_point(known: Train) -> Config:
+def starting_point(known: Train, args: list[str]) -> Config:
     """The settings in --config, or the defaults of an agent on a task at a scale."""
-    named = {"--agent": known.agent, "--env": known.env, "--scale": known.scale}
+    named = {
+        "--agent": known.agent,
+        "--env": known.env,
+        "--scale": known.scale,
+        "--env-kwargs": known.env_kwargs or None,
+        "--wrapper": known.wrapper or None,
+    }
     if known.config is None:
-        from agent57.defaults import default_config
-
-        return default_config(
-            known.env or "pong", known.agent or "agent57", known.scale or "laptop"
-        )
+        return _defaults(known, args)
     for name, value in named.items():
         require(value is None, f"{name} is settled by --config {known.config}: leave it out")
     return read_config_file(known.config)
+
+
+def _defaults(known: Train, args: list[str]) -> Config:
+    """The defaults for the task that the options describe: its kind depends on all of them."""
+    from agent57.defaults import default_config
+    from agent57.envs.gymnasium import trust
+
+    if ":" in (known.env or "") + known.wrapper and os.getcwd() not in sys.path:
+        sys.path.append(os.getcwd())  # the user typed the name of a module that may lie here
+    agent, scale = known.agent or "agent57", known.scale or "laptop"
+    env = EnvConfig(
+        name=known.env or "pong", kwargs=keywords(known.env_kwargs), wrapper=known.wrapper
+    )
+    trust(env.name)
+    about_env = [arg for arg in _with_values(args) if arg[0].startswith("--env.")]
+    words = [word for arg in about_env for word in arg]
+    env = apply_overrides(replace(make_config(agent, scale), env=env), words).env
+    return default_config(env, agent, scale)
+
+
+def _with_values(args: list[str]) -> list[list[str]]:
+    """Options, each with the words that follow it."""
+    found: list[list[str]] = []
+    for arg in args:
+        if arg.startswith("--") or not found:
+            found.append([arg])
+        else:
+            found[-1].append(arg)
+    return found
+
+
+def keywords(given: tuple[str, ...]) -> str:
+    """Arguments name=value as a JSON object; "" for none."""
+    found: dict[str, Any] = {}
+    for word in given:
+        name, is_pair, value = word.partition("=")
+        require(bool(is_pair and name), f"--env-kwargs takes name=value, got {word!r}")
+        try:
+            found[name] = json.loads(value)
+        except ValueError:
+            found[name] = value
+    return json.dumps(found, sort_keys=True) if found else ""
 
 
 def check_spread(known: Train, runtime: str, args: list[str]) -> None:
@@ -167,6 +224,7 @@ def apply_overrides(
     if not args:
         return config
     known = {f"--{name}" for name in flatten(config)}
+    own = {f"--{field.name.replace('_', '-')}" for field in fields(Train)}
     for arg in args:
         name = arg.split("=")[0]
         decider = settled.get(name.replace("_", "-"))
@@ -175,7 +233,7 @@ def apply_overrides(
         if name.startswith("--") and name.replace("-", "_").replace("__", "--", 1) not in known:
             import difflib
 
-            close = difflib.get_close_matches(name, known, n=1)
+            close = difflib.get_close_matches(name, known | own, n=1)
             hint = f"; did you mean {close[0]}?" if close else ""
             raise ConfigError(f"unknown option {name}{hint}")
     return parse(Config, "train", args, default=config, config=(tyro.conf.AvoidSubcommands,))

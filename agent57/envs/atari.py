@@ -13,20 +13,9 @@ from ale_py.vector_env import AtariVectorEnv
 
 from agent57.config import EnvConfig, require
 from agent57.envs.episode_log import EpisodeLog, check_fits, rebuild
+from agent57.envs.games import ATARI_GAMES
 from agent57.envs.spec import EpisodeRecord, Lanes, Step
 from agent57.types import EnvSpec
-
-ATARI_GAMES = (
-    "alien", "amidar", "assault", "asterix", "asteroids", "atlantis", "bank_heist", "battle_zone",
-    "beam_rider", "berzerk", "bowling", "boxing", "breakout", "centipede", "chopper_command",
-    "crazy_climber", "defender", "demon_attack", "double_dunk", "enduro", "fishing_derby",
-    "freeway", "frostbite", "gopher", "gravitar", "hero", "ice_hockey", "jamesbond", "kangaroo",
-    "krull", "kung_fu_master", "montezuma_revenge", "ms_pacman", "name_this_game", "phoenix",
-    "pitfall", "pong", "private_eye", "qbert", "riverraid", "road_runner", "robotank", "seaquest",
-    "skiing", "solaris", "space_invaders", "star_gunner", "surround", "tennis", "time_pilot",
-    "tutankham", "up_n_down", "venture", "video_pinball", "wizard_of_wor", "yars_revenge",
-    "zaxxon",
-)  # fmt: skip
 
 SCREEN = (210, 160)  # rows, columns of all 57 games
 MIN_FRAME_SIZE = 36  # pixels; what the pixel torso needs

@@ -10,32 +10,37 @@ import importlib
 import importlib.machinery
 import importlib.metadata
 import importlib.util
+import inspect
 import multiprocessing
+import re
 import signal
 import site
 import sys
 import sysconfig
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal, cast
+from typing import Any
 
-import ale_py
 import gymnasium
 import numpy as np
 import torch
 from gymnasium import spaces
-from gymnasium.vector import AsyncVectorEnv, AutoresetMode, SyncVectorEnv
+from gymnasium.vector import AsyncVectorEnv, AutoresetMode, SyncVectorEnv, VectorEnv
+from gymnasium.vector.utils import iterate
 
-from agent57.config import ConfigError, EnvConfig, Kind, require
+from agent57.config import ConfigError, EnvConfig, require
 from agent57.envs.episode_log import EpisodeLog, check_fits, rebuild
+from agent57.envs.own import maker_of, takes_num_envs
 from agent57.envs.pending import pending
 from agent57.envs.spec import EnvironmentFault, EpisodeRecord, Lanes, Step
+from agent57.envs.views import actions_of, part_names, view_of
 from agent57.types import EnvSpec
 
-MIN_PIXELS = 36  # rows and columns from which an image is pixels and not a small grid
+# What is usually seen of the observations of some packages, where nobody says it: their ids, parts.
+USUAL_PARTS = {"MiniGrid-": ("image",)}
 
-gymnasium.register_envs(ale_py)
+if importlib.util.find_spec("ale_py") is not None:
+    gymnasium.register_envs(importlib.import_module("ale_py"))
 
 
 class GymnasiumEnv:
@@ -45,18 +50,13 @@ class GymnasiumEnv:
     """
 
     def __init__(self, config: EnvConfig, num_lanes: int) -> None:
-        self.spec, self._render_mode = _survey(config.name)
+        self.spec, self._render_mode = _survey(config)
         self.num_lanes = num_lanes
         self._lanes = Lanes(config.name, num_lanes, self.spec.num_actions)
         self._log = EpisodeLog(num_lanes, self.spec.num_actions)
         self._max_steps = config.max_episode_frames
         self._step_seconds = config.step_seconds
-        makers = [
-            functools.partial(_Lane, config.name, lane, self._render_mode)
-            for lane in range(num_lanes)
-        ]
-        vector = {"sync": SyncVectorEnv, "async": AsyncVectorEnv}[config.parallel]
-        self._envs: Any = vector(makers, autoreset_mode=AutoresetMode.DISABLED)
+        self._envs: Any = _make_lanes(config, num_lanes, self._render_mode)
         self._observation = np.zeros(
             (num_lanes, *self.spec.observation_shape), self.spec.observation_dtype
         )
@@ -125,7 +125,7 @@ class GymnasiumEnv:
     def _ask(self, what: str, *args: object, **kwargs: object) -> Any:  # noqa: ANN401
         """Have all lanes step or reset; those in processes of their own have limited time."""
         envs = self._envs
-        if isinstance(envs, SyncVectorEnv):
+        if not isinstance(envs, AsyncVectorEnv):
             return self._call(what, getattr(envs, what), *args, **kwargs)
         self._call(what, getattr(envs, f"{what}_async"), *args, **kwargs)
         return self._call(what, getattr(envs, f"{what}_wait"), timeout=self._step_seconds)
@@ -177,36 +177,21 @@ class GymnasiumEnv:
             )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _View:
-    """How a player sees the observations of one space."""
-
-    kind: Kind
-    shape: tuple[int, ...]
-    max_value: int
-    see: Callable[[Any], np.ndarray]
-
-    @property
-    def dtype(self) -> Literal["uint8", "float32"]:
-        return "float32" if self.kind == "vector" else "uint8"
-
-
 class _Lane(gymnasium.Wrapper):
     """One environment as its player sees it; what it raises says which lane it was."""
 
-    def __init__(self, name: str, lane: int, render_mode: str | None) -> None:
+    def __init__(self, config: EnvConfig, lane: int, render_mode: str | None) -> None:
         if multiprocessing.parent_process() is not None:
             signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the player to answer
-        env = _make(name, render_mode)
+        env = _make(config, render_mode)
         super().__init__(env)
-        actions = cast(spaces.Discrete, env.action_space)
-        view = _view(name, env.observation_space)
-        self._label = f"{name}: lane {lane}"
+        view = view_of(config.name, env.observation_space, parts_seen(config))
+        num_actions, self._meant = actions_of(config.name, env.action_space)
+        self._label = f"{config.name}: lane {lane}"
         self._see = view.see
-        self._first_action = int(actions.start)
-        low, high = (-np.inf, np.inf) if view.kind == "vector" else (0, view.max_value)
+        low, high = (-np.inf, np.inf) if view.kind == "vector" else (0, 255)
         self.observation_space = spaces.Box(low, high, view.shape, np.dtype(view.dtype).type)
-        self.action_space = spaces.Discrete(int(actions.n))
+        self.action_space = spaces.Discrete(num_actions)
 
     def reset(
         self, *, seed: int | None = None, options: dict[str, Any] | None = None
@@ -216,9 +201,8 @@ class _Lane(gymnasium.Wrapper):
 
     def step(self, action: np.integer) -> tuple[np.ndarray, float, bool, bool, dict[str, Any]]:
         with self._watched("step"):
-            observation, reward, terminated, truncated, _ = self.env.step(
-                self._first_action + int(action)
-            )
+            meant = self._meant(int(action))
+            observation, reward, terminated, truncated, _ = self.env.step(meant)
             return self._see(observation), float(reward), bool(terminated), bool(truncated), {}
 
     @contextlib.contextmanager
@@ -233,14 +217,92 @@ class _Lane(gymnasium.Wrapper):
             raise EnvironmentFault(f"{self._label} failed to {what}: {_named(cause)}") from cause
 
 
+class _VectorLanes:
+    """The lanes of a vector environment that a program brought along, as its player sees them."""
+
+    def __init__(self, config: EnvConfig, envs: VectorEnv) -> None:
+        mode = envs.metadata.get("autoreset_mode")
+        require(
+            mode == AutoresetMode.DISABLED,
+            f"env.name {config.name!r} resets lanes by itself ({mode}): make it with "
+            f"AutoresetMode.DISABLED, and let reset take options['reset_mask']",
+        )
+        self._envs = envs
+        self._view = view_of(config.name, envs.single_observation_space, parts_seen(config))
+        _, self._meant = actions_of(config.name, envs.single_action_space)
+        self.close = envs.close
+        self.render = envs.render
+
+    def reset(
+        self, *, seed: list[int], options: dict[str, Any]
+    ) -> tuple[np.ndarray, dict[str, Any]]:
+        return self._seen(self._envs.reset(seed=seed, options=options)[0]), {}  # type: ignore[arg-type]
+
+    def step(self, action: np.ndarray) -> tuple[np.ndarray, ...]:
+        meant = [self._meant(int(index)) for index in action]
+        actions = np.stack(meant) if isinstance(meant[0], np.ndarray) else np.array(meant)
+        observation, reward, terminated, truncated, _ = self._envs.step(actions)
+        ends = (np.asarray(terminated, bool), np.asarray(truncated, bool))
+        return self._seen(observation), np.asarray(reward), *ends, np.empty(0)
+
+    def _seen(self, observation: Any) -> np.ndarray:  # noqa: ANN401
+        rows = iterate(self._envs.observation_space, observation)
+        return np.stack([self._view.see(row) for row in rows])
+
+
+def _make_lanes(config: EnvConfig, num_lanes: int, render_mode: str | None) -> Any:  # noqa: ANN401
+    """E lanes, from a maker of vectors or one by one."""
+    maker = maker_of(config.name)
+    if maker is not None and takes_num_envs(maker):
+        return _VectorLanes(config, maker(num_envs=num_lanes, **config.keywords))
+    makers = [functools.partial(_Lane, config, lane, render_mode) for lane in range(num_lanes)]
+    vector = {"sync": SyncVectorEnv, "async": AsyncVectorEnv}[config.parallel]
+    return vector(makers, autoreset_mode=AutoresetMode.DISABLED)
+
+
+def parts_seen(config: EnvConfig) -> tuple[str, ...]:
+    """The parts of an observation that are seen; () is all of them."""
+    if config.observe:
+        return config.observe
+    usual = (parts for prefix, parts in USUAL_PARTS.items() if config.name.startswith(prefix))
+    return next(usual, ())
+
+
+def parts_unseen(config: EnvConfig) -> list[str]:
+    """The parts of the observations of a Gymnasium id that a run does not see."""
+    seen, maker = parts_seen(config), maker_of(config.name)
+    is_vector = maker is not None and takes_num_envs(maker)
+    env: Any = _make_one_vector(config) if is_vector else _make(config, None)
+    try:
+        space = env.single_observation_space if is_vector else env.observation_space
+        return [name for name in part_names(space) if seen and name not in seen]
+    finally:
+        env.close()
+
+
 def unknown_name(name: str, known: Iterable[str]) -> ConfigError:
     """The error for a name that is neither in `known` nor registered, with the nearest that are."""
-    names = {candidate.lower(): candidate for candidate in (*gymnasium.registry, *known)}
-    nearest = [names[match] for match in difflib.get_close_matches(name.lower(), names)]
-    hint = "give a paper game such as pong, random_coin, or a registered Gymnasium id"
+    names = {_bare(candidate): candidate for candidate in (*gymnasium.registry, *known)}
+    nearest = [names[match] for match in difflib.get_close_matches(_bare(name), names, cutoff=0.75)]
+    hint = (
+        "give a paper game such as pong, random_coin, or a registered Gymnasium id; an id that a "
+        f"package registers is package:id, such as {_example(name)}"
+    )
     if nearest:
         hint = f"did you mean {' or '.join(nearest)}?"
+    if name.startswith("ALE/") and importlib.util.find_spec("ale_py") is None:
+        hint = "Atari needs pip install 'agent57[atari]'"
     return ConfigError(f"env.name {name!r} is not a known environment: {hint}")
+
+
+def _bare(name: str) -> str:
+    """A name without its version, which all ids have in common."""
+    return re.sub(r"-v\d+$", "", name.lower())
+
+
+def _example(name: str) -> str:
+    package = re.split(r"[-/:_]", name)[0].lower() or "package"
+    return f"{package}_env:{name}" if name.isidentifier() or "-" in name else "package:Task-v0"
 
 
 def is_registered(name: str) -> bool:
@@ -298,42 +360,96 @@ def _is_installed(module: str, spec: importlib.machinery.ModuleSpec) -> bool:
     return any(module in (d.read_text("top_level.txt") or "").split() for d in installed)
 
 
-def _make(name: str, render_mode: str | None) -> gymnasium.Env:
+def _make(config: EnvConfig, render_mode: str | None) -> gymnasium.Env:
+    """One environment, with its arguments and its wrapper."""
+    name = config.name
     try:
-        if not is_registered(name):
-            raise unknown_name(name, ())
-        return gymnasium.make(name, render_mode=render_mode, disable_env_checker=True)
+        maker, keywords = _maker(name), config.keywords
+        if maker is None:
+            env = gymnasium.make(
+                name, render_mode=render_mode, disable_env_checker=True, **keywords
+            )
+        else:
+            if "render_mode" in inspect.signature(maker).parameters:
+                keywords = {"render_mode": render_mode, **keywords}
+            env = maker(**keywords)
+        return _wrapper(config)(env) if config.wrapper else env
     except (ConfigError, KeyboardInterrupt):
         raise
     except BaseException as cause:  # sys.exit() too
         raise ConfigError(f"env.name {name!r} cannot be made: {_first_line(cause)}") from cause
 
 
-def _survey(name: str) -> tuple[EnvSpec, str | None]:
-    """What a player must know of the environment, and how it draws itself if it can."""
-    env = _make(name, None)
+def _maker(name: str) -> Callable[..., gymnasium.Env] | None:
+    """What makes an environment; None for an id that Gymnasium makes."""
+    own = maker_of(name)
+    if own is None and not is_registered(name):
+        package, _, attribute = name.rpartition(":")
+        own = getattr(sys.modules.get(package), attribute, None) if package else None
+        if not callable(own):
+            raise unknown_name(name, ())
+    return own
+
+
+def _wrapper(config: EnvConfig) -> Callable[[gymnasium.Env], gymnasium.Env]:
+    module, _, function = config.wrapper.partition(":")
+    import_named(config, module)
+    wrapper = getattr(sys.modules[module], function, None)
+    if not callable(wrapper):
+        raise ConfigError(f"env.wrapper {config.wrapper!r}: {module} has no function {function}")
+    found: Callable[[gymnasium.Env], gymnasium.Env] = wrapper
+    return found
+
+
+def import_named(config: EnvConfig, module: str) -> None:
+    """Import the module of a wrapper, if the task is trusted or the module is installed."""
+    _check_trusted(config.name, module)
     try:
-        actions = env.action_space
-        if not isinstance(actions, spaces.Discrete):
-            raise ConfigError(
-                f"env.name {name!r} has {type(actions).__name__} actions: "
-                f"choose an environment with Discrete actions"
-            )
-        view = _view(name, env.observation_space)
+        importlib.import_module(module)
+    except ImportError as cause:
+        raise ConfigError(
+            f"env.wrapper {config.wrapper!r} needs the module {module}: {cause}"
+        ) from cause
+
+
+def _survey(config: EnvConfig) -> tuple[EnvSpec, str | None]:
+    """What a player must know of the environment, and how it draws itself if it can."""
+    name, maker = config.name, maker_of(config.name)
+    is_vector = maker is not None and takes_num_envs(maker)
+    env: Any = _make_one_vector(config) if is_vector else _make(config, None)
+    try:
+        num_actions, _ = actions_of(
+            name, env.single_action_space if is_vector else env.action_space
+        )
+        space = env.single_observation_space if is_vector else env.observation_space
+        view = view_of(name, space, parts_seen(config))
         spec = EnvSpec(
             name=name,
             kind=view.kind,
             observation_shape=view.shape,
             observation_dtype=view.dtype,
-            num_actions=int(actions.n),
+            num_actions=num_actions,
             frames_per_step=1,
             max_value=view.max_value,
-            action_names=_action_names(env, int(actions.n)),
+            action_names=_action_names(env, num_actions),
+            image_shape=view.image_shape,
         )
-        can_draw = "rgb_array" in env.metadata.get("render_modes", ())
+        can_draw = not is_vector and "rgb_array" in env.metadata.get("render_modes", ())
         return spec, "rgb_array" if can_draw else None
     finally:
         env.close()
+
+
+def _make_one_vector(config: EnvConfig) -> VectorEnv:
+    maker = maker_of(config.name)
+    assert maker is not None
+    try:
+        made: VectorEnv = maker(num_envs=1, **config.keywords)
+        return made
+    except Exception as cause:
+        raise ConfigError(
+            f"env.name {config.name!r} cannot be made: {_first_line(cause)}"
+        ) from cause
 
 
 def _action_names(env: gymnasium.Env, num_actions: int) -> tuple[str, ...]:
@@ -348,69 +464,9 @@ def _action_names(env: gymnasium.Env, num_actions: int) -> tuple[str, ...]:
     return names[:num_actions] if len(names) >= num_actions else ()
 
 
-def _view(name: str, space: spaces.Space) -> _View:
-    """How observations of `space` become planes or a vector, or the reason why they cannot."""
-    if isinstance(space, spaces.Dict):
-        require(
-            "image" in space.spaces,
-            f"env.name {name!r} observes a dict without an image ({', '.join(space.spaces)}): "
-            f"wrap it to give an array, or one under the key image",
-        )
-        inner = _view(name, space["image"])
-        return _View(
-            kind=inner.kind,
-            shape=inner.shape,
-            max_value=inner.max_value,
-            see=lambda observation: inner.see(observation["image"]),
-        )
-    if isinstance(space, spaces.Discrete):
-        start, row = int(space.start), np.eye(int(space.n), dtype=np.float32)
-        return _View(
-            kind="vector", shape=(int(space.n),), max_value=1, see=lambda index: row[index - start]
-        )
-    if isinstance(space, spaces.Box) and len(space.shape) == 1:
-        return _View(
-            kind="vector",
-            shape=space.shape,
-            max_value=1,
-            see=lambda vector: np.asarray(vector, np.float32),
-        )
-    if (
-        not isinstance(space, spaces.Box)
-        or len(space.shape) not in (2, 3)
-        or space.dtype not in (np.uint8, np.bool_)
-    ):
-        raise ConfigError(
-            f"env.name {name!r} observes {_one_line(space)}: "
-            f"wrap it to give a uint8 image [Y, X] or [Y, X, C], or a vector"
-        )
-    return _image_view(space)
-
-
-def _image_view(space: spaces.Box) -> _View:
-    order: tuple[int, ...]  # of the axes, planes first
-    if len(space.shape) == 2:
-        order = (0, 1)
-    elif space.shape[0] <= 4 < space.shape[2]:  # planes already, such as a stack of frames
-        order = (0, 1, 2)
-    else:
-        order = (2, 0, 1)
-    shape = (1, *space.shape)[-3:] if order == (0, 1) else tuple(space.shape[i] for i in order)
-    return _View(
-        kind="pixels" if min(shape[1:]) >= MIN_PIXELS else "grid",
-        shape=shape,
-        max_value=max(1, int(space.high.max())),
-        see=lambda image: np.asarray(image, np.uint8).transpose(order).reshape(shape),
-    )
-
-
 def _first_line(cause: BaseException) -> str:
     return (str(cause).strip().splitlines() or [type(cause).__name__])[0]
 
 
 def _named(cause: BaseException) -> str:
     return f"{type(cause).__name__}: {_first_line(cause)}"
-
-
-def _one_line(space: spaces.Space) -> str:
-    return " ".join(str(space).split())

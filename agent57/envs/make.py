@@ -4,9 +4,16 @@ import dataclasses
 
 import numpy as np
 
-from agent57.config import EnvConfig, require
-from agent57.envs.atari import ATARI_GAMES, AtariEnv
-from agent57.envs.gymnasium import GymnasiumEnv, is_registered, unknown_name
+from agent57.config import ConfigError, EnvConfig, require
+from agent57.envs.games import ATARI_GAMES, renaming, with_paper_name
+from agent57.envs.gymnasium import (
+    GymnasiumEnv,
+    is_registered,
+    parts_seen,
+    parts_unseen,
+    unknown_name,
+)
+from agent57.envs.own import maker_of
 from agent57.envs.random_coin import MAX_STEPS, RandomCoinRules
 from agent57.envs.rules import RulesEnv
 from agent57.envs.spec import VectorEnv
@@ -15,15 +22,16 @@ from agent57.types import EnvSpec
 
 # Outside Atari an action is one step of the task, seen as the task shows it.
 PREPROCESSING = ("frame_skip", "frame_size", "noop_max", "sticky_actions", "actions")
+OF_GYMNASIUM = ("parallel", "kwargs", "wrapper")
 
 
 def check_options(config: EnvConfig) -> None:
     """Refuse a setting that is not the default and that the task has no use for."""
-    unused: tuple[str, ...] = (*PREPROCESSING, "parallel")
+    unused: tuple[str, ...] = (*PREPROCESSING, *OF_GYMNASIUM)
     if config.name in ATARI_GAMES:
-        unused = ("parallel",)
+        unused = OF_GYMNASIUM
     elif config.name in TOYS:
-        unused = (*PREPROCESSING, "parallel", "max_episode_frames")
+        unused = (*PREPROCESSING, *OF_GYMNASIUM, "max_episode_frames")
     elif config.name != "random_coin":
         unused = PREPROCESSING
     if config.parallel == "sync":
@@ -40,15 +48,39 @@ def check_options(config: EnvConfig) -> None:
 
 def make_env(config: EnvConfig, num_lanes: int) -> VectorEnv:
     """Lanes of a paper game, the random coin, a toy, or a Gymnasium id with discrete actions."""
+    config = with_paper_name(config)
     if config.name in ATARI_GAMES:
+        try:
+            from agent57.envs.atari import AtariEnv
+        except ImportError as cause:
+            raise ConfigError(
+                f"{config.name} needs the Atari emulator: pip install 'agent57[atari]'"
+            ) from cause
         return AtariEnv(config.name, num_lanes, config)
     if config.name == "random_coin":
         return RulesEnv(RandomCoinRules(min(MAX_STEPS, config.max_episode_frames)), num_lanes)
     if config.name in TOYS:
         return RulesEnv(TOYS[config.name](), num_lanes)
-    if not is_registered(config.name):
+    is_own = maker_of(config.name) is not None or ":" in config.name
+    if not is_own and not is_registered(config.name):
         raise unknown_name(config.name, (*ATARI_GAMES, "random_coin", *TOYS))
     return GymnasiumEnv(config, num_lanes)
+
+
+def announcements(given: str, config: EnvConfig) -> list[str]:
+    """What a user should know of a task before it is trained on, a line each.
+
+    given: the name as the user wrote it
+    """
+    lines = [renaming(given, config)]
+    is_gymnasium = config.name not in (*ATARI_GAMES, "random_coin", *TOYS)
+    unseen = parts_unseen(config) if is_gymnasium else []
+    if unseen:
+        lines.append(
+            f"{config.name}: the agent sees {', '.join(parts_seen(config))} and does not see "
+            f"{', '.join(unseen)} (--env.observe NAME NAME changes that)"
+        )
+    return [line for line in lines if line]
 
 
 def check_env(config: EnvConfig) -> EnvSpec:

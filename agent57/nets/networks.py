@@ -11,7 +11,7 @@ from torch import Tensor, nn
 
 from agent57.config import Config, NetworkConfig
 from agent57.nets.standard import Standard
-from agent57.nets.torso import Trunk, num_planes, prepare
+from agent57.nets.torso import Trunk, num_planes, prepare, prepare_fused
 from agent57.nets.value import ValueNets
 from agent57.seeds import Role, sequence
 from agent57.types import EnvSpec
@@ -33,9 +33,9 @@ class Networks(nn.Module):
         self._spec = spec
         network = config.network
         is_curious = config.family.is_curious
-        planes = num_planes(spec.kind, spec.observation_shape, spec.max_value)
-        prepared_shape = (planes, *spec.observation_shape[1:])
-        make_trunk = partial(Trunk, network, spec.kind, prepared_shape)
+        shape = spec.image_shape or spec.observation_shape
+        planes = num_planes(spec.kind, shape, spec.max_value)
+        make_trunk = partial(Trunk, network, spec.kind, (planes, *shape[1:]), spec.num_beside)
         is_standard = spec.kind == "vector" and network.vector_input == "standard"
         self.standard = Standard(spec.observation_shape[0]) if is_standard else None
         self.value = ValueNets(config, make_trunk, spec.num_actions)
@@ -87,7 +87,10 @@ class Networks(nn.Module):
 
     def prepare(self, observation: Tensor) -> Tensor:
         """Observations as all networks take them."""
-        prepared = prepare(observation, self._spec.kind, self._spec.max_value)
+        spec = self._spec
+        if spec.image_shape:
+            return prepare_fused(observation, spec.image_shape, spec.kind, spec.max_value)
+        prepared = prepare(observation, spec.kind, spec.max_value)
         return prepared if self.standard is None else self.standard(prepared)
 
 

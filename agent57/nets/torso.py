@@ -6,7 +6,7 @@ Observations are prepared once (`prepare`) and shared by all networks that look 
 import math
 
 import torch
-from jaxtyping import Float, Shaped
+from jaxtyping import Float, Shaped, UInt8
 from torch import Tensor, nn
 
 from agent57.config import Kind, NetworkConfig
@@ -68,18 +68,41 @@ class Residual(nn.Module):
         return x + self.gain * self.branch(x)
 
 
+def prepare_fused(
+    observation: UInt8[Tensor, "*lead N"],
+    image_shape: tuple[int, ...],
+    kind: Kind,
+    max_value: int,
+) -> Float[Tensor, "*lead M"]:
+    """Prepare an image and the float numbers that follow it, all given as bytes.
+
+    The result is the prepared image, flat, and then the numbers as they are.
+    """
+    size = math.prod(image_shape)
+    image = observation[..., :size].reshape(*observation.shape[:-1], *image_shape)
+    beside = observation[..., size:].clone(memory_format=torch.contiguous_format)
+    numbers = beside.view(torch.float32)
+    return torch.cat([prepare(image, kind, max_value).flatten(-3), numbers], dim=-1)
+
+
 class Trunk(nn.Module):
-    """The part before the first dense layer, for any of the three kinds of observation."""
+    """The part before the first dense layer, for any of the three kinds of observation.
+
+    Where `num_beside` numbers come with an image, they join the features of its convolutions.
+    """
 
     def __init__(
         self,
         config: NetworkConfig,
         kind: Kind,
         prepared_shape: tuple[int, ...],
+        num_beside: int = 0,
         *,
         is_normalised: bool = False,
     ) -> None:
         super().__init__()
+        self._image_shape = prepared_shape
+        self._num_beside = num_beside
         planes = prepared_shape[0]
         layers: list[nn.Module] = []
         if kind != "vector" and config.torso == "residual":
@@ -107,8 +130,12 @@ class Trunk(nn.Module):
             layers = layer(dense, nn.ReLU(inplace=True), is_normalised)
         self.layers = nn.Sequential(*layers, nn.Flatten())
         with torch.no_grad():
-            self.num_features = math.prod(self.layers(torch.zeros(1, *prepared_shape)).shape[1:])
+            num_seen = math.prod(self.layers(torch.zeros(1, *prepared_shape)).shape[1:])
+        self.num_features = num_seen + num_beside
 
     def forward(self, prepared: Float[Tensor, "N *shape"]) -> Float[Tensor, "N F"]:
         """Features of N observations."""
-        return self.layers(prepared)
+        if not self._num_beside:
+            return self.layers(prepared)
+        image, beside = prepared.split([prepared.shape[-1] - self._num_beside, self._num_beside], 1)
+        return torch.cat([self.layers(image.unflatten(1, self._image_shape)), beside], dim=1)

@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from agent57.config import Config, ConfigError, EnvConfig, require
-from agent57.envs.atari import ATARI_GAMES
+from agent57.envs.games import ATARI_GAMES
 from agent57.envs.make import check_env, make_env
 from agent57.envs.spec import EnvironmentFault
 from agent57.planning.machine_costs import Costs, machine_costs

@@ -38,7 +38,8 @@ def count_sizes(config: Config, spec: EnvSpec) -> Sizes:
     """Count the networks of a configuration for a task."""
     with META:
         networks = make_networks(config, spec)
-        observation = networks.prepare(torch.zeros(1, 1, *spec.observation_shape))
+        dtype = getattr(torch, spec.observation_dtype)
+        observation = networks.prepare(torch.zeros(1, 1, *spec.observation_shape, dtype=dtype))
         number, index = torch.zeros(1, 1), torch.zeros(1, 1, dtype=torch.int64)
         state = torch.zeros(networks.num_cores, 2, 1, networks.state_size)
 

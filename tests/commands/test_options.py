@@ -4,8 +4,9 @@ from typing import Annotated
 import pytest
 import tyro
 
-from agent57.commands.options import parse
-from agent57.config import ConfigError, require
+from agent57.commands.options import parse, with_counts, written_out
+from agent57.commands.train import Train
+from agent57.config import Config, ConfigError, require
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -49,3 +50,19 @@ def test_good_options_are_parsed_and_help_is_printed(capsys):
         parse(Example, "example", ["--help"])
     assert stop.value.code == 0
     assert "--share" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("word", "number"),
+    [("1e6", "1000000"), ("10M", "10000000"), ("2.5k", "2500"), ("1_000", "1_000"),
+     ("3B", "3000000000"), ("2.5", "2.5"), ("many", "many"), ("1.2345k", "1.2345k")],
+)  # fmt: skip
+def test_counts_are_written_out(word: str, number: str) -> None:
+    assert written_out(word) == number
+
+
+def test_only_whole_numbers_are_counts() -> None:
+    args = ["--frames", "1e6", "--out", "10M", "--seed=2k", "--replay.capacity", "5k"]
+    found = with_counts(Train, args)
+    assert found == ["--frames", "1000000", "--out", "10M", "--seed=2000", *args[-2:]]
+    assert with_counts(Config, args)[-1] == "5000"

@@ -5,7 +5,8 @@ import pytest
 from ale_py import ALEInterface, LoggerMode, roms
 
 from agent57.config import ConfigError, EnvConfig
-from agent57.envs.atari import ATARI_GAMES, SCREEN, AtariEnv
+from agent57.envs.atari import SCREEN, AtariEnv
+from agent57.envs.games import ATARI_GAMES
 from agent57.scores.published import suite_games
 from tests.envs.playing import (
     assert_resumes_exactly,

@@ -32,7 +32,7 @@ def test_a_name_leads_to_its_lanes(name, kind):
 
 @pytest.mark.parametrize(
     ("name", "near"),
-    [("pnog", "pong"), ("Montezuma_Revenge", "montezuma_revenge"), ("randomcoin", "random_coin"),
+    [("pnog", "pong"), ("Montezumas_Revenge", "montezuma_revenge"), ("randomcoin", "random_coin"),
      ("toy/que", "toy/cue"), ("CartPole-v7", "CartPole-v1"), ("ALE/Pnog-v5", "ALE/Pong-v5")],
 )  # fmt: skip
 def test_a_name_that_is_not_known_is_refused_with_the_nearest(name, near):

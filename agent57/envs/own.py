@@ -1,0 +1,53 @@
+"""Environments that a program brings along as Python objects: classes, functions, vector makers."""
+
+import inspect
+from collections.abc import Callable
+from typing import Any
+
+from agent57.config import ConfigError, require
+
+Maker = Callable[..., Any]  # of a Gymnasium environment, or of a vector of them if given num_envs
+
+_makers: dict[str, Maker] = {}
+
+
+def register_env(name: str, maker: Maker) -> None:
+    """Give an environment a name for `env=` and `--env`.
+
+    maker: a class or function that returns a Gymnasium environment. If it takes `num_envs`, it
+    returns a vector environment of so many lanes, made with AutoresetMode.DISABLED.
+
+    A run stores the name only. Whoever resumes or evaluates it registers the same name first.
+    """
+    require(bool(name.strip()), "an environment needs a name")
+    require(callable(maker), f"environment {name!r} must be a class or a function, got {maker!r}")
+    _makers[name] = maker
+
+
+def maker_of(name: str) -> Maker | None:
+    """The maker that was registered under a name."""
+    return _makers.get(name)
+
+
+def takes_num_envs(maker: Maker) -> bool:
+    """Whether a maker makes vectors of environments."""
+    try:
+        return "num_envs" in inspect.signature(maker).parameters
+    except (TypeError, ValueError):  # builtins without a signature
+        return False
+
+
+def name_of(env: str | Maker) -> str:
+    """The name of a task that is given as a name, a class or a function; objects are registered."""
+    if isinstance(env, str):
+        return env
+    if not callable(env):
+        kind = type(env).__name__
+        raise ConfigError(
+            f"env must be a name, a class or a function that makes an environment, got a {kind}: "
+            f"a run needs lanes of its own, so give what makes it, such as lambda: {kind}(...)"
+        )
+    name = getattr(env, "__name__", type(env).__name__)
+    name = "python" if name == "<lambda>" else name
+    register_env(name, env)
+    return name
