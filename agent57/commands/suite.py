@@ -16,6 +16,7 @@ from agent57.scores.published import Reference, check_reference
 if TYPE_CHECKING:
     from agent57.experiments.jobs import Job
     from agent57.experiments.suite_runs import Suite
+    from agent57.runtime.cluster.remote_runs import RemoteMachines
 
 SEEDS = 3
 PAPER_SEEDS = 6  # of agent57, for its final results
@@ -52,9 +53,12 @@ class SuiteOptions:
     device: str = "auto"
     """Device of each run: cpu, cuda, cuda:1, ...; auto is the GPU if there is one."""
     runtime: Literal["inline", "cluster"] = "inline"
-    """Runtime of each run: one process, or many on Ray (pip install 'agent57[cluster]')."""
+    """inline: runs on this machine. cluster: runs on the machines of a Ray cluster, each in one
+    process (pip install 'agent57[cluster]'); all machines must share the folder --out."""
+    ray_address: str = ""
+    """On a cluster: host:port of the Ray to join; by default one on this machine, or a new one."""
     jobs: int = 0
-    """Runs at a time; 0: one per core."""
+    """Runs at a time; 0: one per core, of all machines together on a cluster."""
     reference: str = "agent57"
     """Whose human and random scores to normalise by: agent57 (the paper's) or dqn_zoo."""
 
@@ -74,7 +78,11 @@ def main(args: list[str], console: Console) -> None:
     agents = tuple(name.strip() for name in known.agents.split(",") if name.strip())
     if not agents:
         raise ConfigError("--agents must name at least one of `agent57 presets`")
-    check_fields(known.runtime, rest)
+    check_fields("inline", rest)
+    require(
+        not known.ray_address or known.runtime == "cluster",
+        "--ray-address is for --runtime cluster",
+    )
 
     reference = check_reference(known.reference)
     if known.suite == "desk":
@@ -93,22 +101,45 @@ def main(args: list[str], console: Console) -> None:
             for agent in agents
         ),
     )
-    _run(suite, known.out or Path("runs/suite"), known.jobs, reference, console)
+    out = known.out or Path("runs/suite")
+    if known.runtime == "inline":
+        _run(suite, out, known.jobs, reference, console)
+        return
+
+    from agent57.runtime.cluster.ray_address import prepare
+
+    config = suite.entries[0].config
+    config = replace(config, cluster=replace(config.cluster, ray_address=known.ray_address))
+    address = prepare(config)
+    from agent57.runtime.cluster.remote_runs import remote_machines
+
+    with remote_machines(config, address, max(1, config.run.threads)) as machines:
+        _run(suite, out, known.jobs, reference, console, machines)
 
 
 def _run(
-    suite: "Suite", out: Path, num_parallel: int, reference: Reference, console: Console
+    suite: "Suite",
+    out: Path,
+    num_parallel: int,
+    reference: Reference,
+    console: Console,
+    machines: "RemoteMachines | None" = None,
 ) -> "list[Job]":
     """Train and score; results are written and printed also after an interruption."""
     from agent57.commands.queue_view import QueueView
+    from agent57.experiments.jobs import launch_here
     from agent57.experiments.suite_runs import collect, prepare, train
 
-    jobs, num_parallel = prepare(suite, out, num_parallel)
+    launch, num_threads = launch_here, None
+    if machines is not None:
+        launch, num_threads = machines.launch, machines.num_threads
+        num_parallel = num_parallel or machines.num_parallel
+    jobs, num_parallel = prepare(suite, out, num_parallel, num_threads)
     done = sum(job.is_finished for job in jobs)
     console.print(f"{len(jobs)} runs, {done} finished already, {num_parallel} at a time")
     try:
         with QueueView(console) as view:
-            train(jobs, num_parallel, view)
+            train(jobs, num_parallel, view, launch)
     finally:
         show(collect(suite, out, jobs, reference), console)
         files = f"{out}/results.json, results.csv, report.html"
@@ -156,8 +187,7 @@ def configured(known: SuiteOptions, task: str, agent: str, overrides: list[str])
     config = default_config(task, agent, known.scale)
     frames = config.run.frames if known.frames is None else known.frames
     run = replace(config.run, frames=frames, device=known.device)
-    config = apply_overrides(replace(config, run=run), overrides, SETTLED_BY_SUITE)
-    return replace(config, run=replace(config.run, runtime=known.runtime))
+    return apply_overrides(replace(config, run=run), overrides, SETTLED_BY_SUITE)
 
 
 def show(results: dict[str, Any], console: Console) -> None:

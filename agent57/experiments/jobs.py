@@ -1,4 +1,4 @@
-"""A queue of training runs over the cores of this machine. It survives any interruption.
+"""A queue of training runs, on this machine or on a cluster. It survives any interruption.
 
 Each job is a process of `agent57 train --config` in a folder of its own. The queue resumes a job
 that had begun and leaves a finished job alone, so it can be started again at any time. The queue
@@ -12,6 +12,7 @@ import signal
 import subprocess
 import sys
 import time
+from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -26,6 +27,7 @@ from agent57.storage.folder import CHECKPOINTS, CONFIG_FILE, read_config, write_
 
 FINISHED_FILE = "finished"
 POLL_SECONDS = 0.5
+MAX_LOSSES = 5  # machines that one run may lose
 # Fields that may change between two parts of a run; `run.kind` has no effect on training.
 FREE_FIELDS = ("run.frames", "run.threads", "run.device", "run.kind")
 
@@ -161,11 +163,36 @@ def _interrupt(number: int, frame: FrameType | None) -> None:
     raise KeyboardInterrupt
 
 
+class Running(Protocol):
+    """The part of `subprocess.Popen` that a queue uses."""
+
+    returncode: int | None
+
+    def poll(self) -> int | None:
+        """Return the exit code; None while the command runs."""
+        ...
+
+    def terminate(self) -> None:
+        """Ask the command to save itself and end."""
+        ...
+
+    def wait(self) -> int:
+        """Wait for the end of the command."""
+        ...
+
+
+def launch_here(command: list[str], log: Path) -> Running:
+    """Start a command on this machine; its output goes to the end of `log`."""
+    with log.open("ab") as output:
+        return subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=output, stderr=output)
+
+
 @dataclass
 class JobQueue:
-    """Runs jobs, `num_parallel` at a time.
+    """Runs jobs, `num_parallel` at a time, each as a command that `launch` starts.
 
-    The first failure ends the queue, unless it is to `keep_going`: then `failures` lists them.
+    The first failure ends the queue, unless it is to `keep_going`: then `failures` lists them. A
+    run that is lost with its machine goes on elsewhere, up to `MAX_LOSSES` times.
     """
 
     jobs: list[Job]
@@ -173,19 +200,22 @@ class JobQueue:
     watch: Callable[[Progress], None] = lambda progress: None
     on_finished: Callable[[Job], None] = lambda job: None
     keep_going: bool = False
+    launch: Callable[[list[str], Path], Running] = launch_here
     failures: list[str] = field(default_factory=list)
-    _running: dict[str, subprocess.Popen[bytes]] = field(default_factory=dict)
+    _waiting: list[Job] = field(default_factory=list)
+    _running: dict[str, Running] = field(default_factory=dict)
+    _losses: Counter[str] = field(default_factory=Counter)
     _started: float = field(default_factory=time.monotonic)
 
     def run(self) -> None:
         """Bring all jobs to their end; `RunFailed` names the first that failed."""
-        waiting = [job for job in self.jobs if not job.is_finished]
+        self._waiting = [job for job in self.jobs if not job.is_finished]
         previous = signal.signal(signal.SIGTERM, _interrupt)
         frames_before = sum(job.frames_done() for job in self.jobs)
         try:
-            while waiting or self._running:
-                while waiting and len(self._running) < self.num_parallel:
-                    self._start(waiting.pop(0))
+            while self._waiting or self._running:
+                while self._waiting and len(self._running) < self.num_parallel:
+                    self._start(self._waiting.pop(0))
                 time.sleep(POLL_SECONDS)
                 self._collect()
                 self.watch(self._progress(frames_before))
@@ -197,10 +227,7 @@ class JobQueue:
         command = job.command()
         job.folder.parent.mkdir(parents=True, exist_ok=True)
         write_atomic(job.settings, json.dumps(to_dict(job.config), indent=2).encode())
-        with job.log.open("ab") as output:
-            self._running[job.name] = subprocess.Popen(
-                command, stdin=subprocess.DEVNULL, stdout=output, stderr=output
-            )
+        self._running[job.name] = self.launch(command, job.log)
 
     def _collect(self) -> None:
         """Note which processes have ended, and how."""
@@ -209,6 +236,10 @@ class JobQueue:
             if process is None or process.poll() is None:
                 continue
             del self._running[job.name]
+            if getattr(process, "is_lost", False) and self._losses[job.name] < MAX_LOSSES:
+                self._losses[job.name] += 1
+                self._waiting.append(job)
+                continue
             frames = newest_counters(job.folder / CHECKPOINTS).get("frames", 0)
             if process.returncode == 0 and frames >= job.frames:
                 (job.folder / FINISHED_FILE).write_text(str(job.frames))

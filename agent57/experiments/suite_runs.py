@@ -4,13 +4,23 @@ OUT/<task>/<agent>/seed<k>    the runs
 OUT/results.json, .csv, report.html
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Literal
 
 from agent57.config import Config, ConfigError, require
 from agent57.envs.make import check_options
-from agent57.experiments.jobs import SILENT, Job, JobQueue, View, share_cores, with_threads
+from agent57.experiments.jobs import (
+    SILENT,
+    Job,
+    JobQueue,
+    Running,
+    View,
+    launch_here,
+    share_cores,
+    with_threads,
+)
 from agent57.experiments.suite_results import Results, suite_results, write_results
 from agent57.reports.page import write_report
 from agent57.runtime.run import RunFailed
@@ -87,10 +97,16 @@ def suite_names(text: str) -> tuple[str, ...]:
     return tuple(dict.fromkeys(names))
 
 
-def prepare(suite: Suite, out: Path, num_parallel: int) -> tuple[list[Job], int]:
-    """Return the runs and how many of them go at a time; refuse runs begun with other settings."""
+def prepare(
+    suite: Suite, out: Path, num_parallel: int, num_threads: int | None = None
+) -> tuple[list[Job], int]:
+    """Return the runs and how many of them go at a time; refuse runs begun with other settings.
+
+    Unless `num_threads` says how many threads each run has, the runs share this machine's cores.
+    """
     require(num_parallel >= 0, f"--jobs must not be negative, got {num_parallel}")
-    num_parallel, num_threads = share_cores(num_parallel, suite.num_runs)
+    if num_threads is None:
+        num_parallel, num_threads = share_cores(num_parallel, suite.num_runs)
     jobs = suite.jobs(out, num_threads)
     for job in jobs:
         job.check_begun()
@@ -101,9 +117,14 @@ def prepare(suite: Suite, out: Path, num_parallel: int) -> tuple[list[Job], int]
     return jobs, num_parallel
 
 
-def train(jobs: list[Job], num_parallel: int, view: View = SILENT) -> None:
+def train(
+    jobs: list[Job],
+    num_parallel: int,
+    view: View = SILENT,
+    launch: Callable[[list[str], Path], Running] = launch_here,
+) -> None:
     """Bring all runs to their end; a failed run does not stop the others."""
-    queue = JobQueue(jobs, num_parallel, view.show, keep_going=True)
+    queue = JobQueue(jobs, num_parallel, view.show, keep_going=True, launch=launch)
     queue.run()
     if queue.failures:
         others = f" (and {len(queue.failures) - 1} more)" if len(queue.failures) > 1 else ""

@@ -13,7 +13,15 @@ from rich.console import Console
 from agent57.commands.queue_view import QueueView
 from agent57.config import ConfigError, EnvConfig
 from agent57.defaults import default_config
-from agent57.experiments.jobs import Job, JobQueue, share_cores, with_threads
+from agent57.experiments.jobs import (
+    MAX_LOSSES,
+    Job,
+    JobQueue,
+    Running,
+    launch_here,
+    share_cores,
+    with_threads,
+)
 from agent57.runtime.run import RunFailed
 from agent57.storage.folder import RunFolder, read_config
 from agent57.storage.manifest import write_manifest
@@ -162,3 +170,44 @@ def test_an_interrupted_queue_showed_how_far_it_was_and_let_its_jobs_save_themse
     running = [("one", "running", "100"), ("two", "running", "100")]
     everyone = [("done", "finished", "200"), *running, ("later", "waiting", "0")]
     assert rows == ({3: running, 4: everyone}[max_rows] if is_terminal else [])
+
+
+class Lost:
+    """A run whose machine died."""
+
+    returncode, is_lost = -9, True
+
+    def poll(self) -> int:
+        return self.returncode
+
+    def terminate(self) -> None:
+        pass
+
+    def wait(self) -> int:
+        return self.returncode
+
+
+def test_a_run_that_is_lost_with_its_machine_goes_on_elsewhere(tmp_path: Path) -> None:
+    launched: list[list[str]] = []
+
+    def launch(command: list[str], log: Path) -> Running:
+        launched.append(command)
+        return Lost() if len(launched) < 3 else launch_here(command, log)
+
+    only = job(tmp_path, "a")
+    JobQueue([only], num_parallel=1, launch=launch).run()
+    assert only.is_finished
+    assert len(launched) == 3
+
+
+def test_a_run_that_is_lost_again_and_again_fails(tmp_path: Path) -> None:
+    launched: list[list[str]] = []
+
+    def launch(command: list[str], log: Path) -> Running:
+        launched.append(command)
+        log.touch()
+        return Lost()
+
+    with pytest.raises(RunFailed, match="a failed"):
+        JobQueue([job(tmp_path, "a")], num_parallel=1, launch=launch).run()
+    assert len(launched) == MAX_LOSSES + 1

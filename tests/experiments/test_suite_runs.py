@@ -61,11 +61,11 @@ def test_tasks_may_have_different_numbers_of_seeds(tmp_path):
     ]  # fmt: skip
 
 
-def test_device_runtime_and_overrides_reach_the_runs():
+def test_device_and_overrides_reach_the_runs_each_in_one_process():
     args = ["x", "--scale", "tiny", "--device", "cpu", "--runtime", "cluster", "--frames", "400"]
     known = parse(SuiteOptions, "suite", args)
     config = configured(known, "toy/chain", "ngu", ["--learner.batch_size", "5"])
-    assert (config.run.device, config.run.runtime, config.run.frames) == ("cpu", "cluster", 400)
+    assert (config.run.device, config.run.runtime, config.run.frames) == ("cpu", "inline", 400)
     assert (config.env.name, config.run.agent, config.learner.batch_size) == ("toy/chain", "ngu", 5)
 
 

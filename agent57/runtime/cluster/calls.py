@@ -22,6 +22,7 @@ Process = Any  # a handle whose type Ray makes at run time: process.method.remot
 Ref = Any  # to what a call will answer
 
 NAMESPACE = "agent57"
+LEAST_STORE_BYTES = 2**28  # of objects that are under way
 WAIT_SECONDS = 0.2  # for an answer, before the view and signals are looked after
 
 
@@ -105,6 +106,15 @@ class Calls:
         except RayError as error:
             raise Gone(_first_line(error)) from error
 
+    def is_there(self, ref: Ref) -> bool:
+        """Whether an answer has come."""
+        ready, _ = ray.wait([ref], timeout=0)
+        return bool(ready)
+
+    def pause(self) -> None:
+        """Give processes time to answer."""
+        time.sleep(WAIT_SECONDS)
+
     def end(self, process: Process) -> None:
         """End a process, whether it is alive or not."""
         if process is not None:
@@ -146,6 +156,11 @@ def connected(config: Config, address: str, store_bytes: int) -> Iterator[None]:
         yield
     finally:
         ray.shutdown()
+
+
+def num_cores() -> float:
+    """Cores of all machines of the cluster."""
+    return float(ray.cluster_resources().get("CPU", 0))
 
 
 def check_resources(config: Config, num_learner_gpus: int) -> str | None:

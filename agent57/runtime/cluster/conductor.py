@@ -22,7 +22,12 @@ from agent57.nets.networks import make_networks
 from agent57.replay.block import Block, Layout, make_layout
 from agent57.replay.buffer import SamplesPerInsert
 from agent57.runtime.cluster.actors import Acting
-from agent57.runtime.cluster.calls import Calls, check_resources, connected
+from agent57.runtime.cluster.calls import (
+    LEAST_STORE_BYTES,
+    Calls,
+    check_resources,
+    connected,
+)
 from agent57.runtime.cluster.learners import UPDATES_AHEAD, Learning
 from agent57.runtime.cluster.shards import Storage
 from agent57.runtime.cluster.tally import UNANSWERED, PartLost, Tally
@@ -31,8 +36,6 @@ from agent57.runtime.session import Session
 from agent57.storage.checkpoint import Checkpoint, CheckpointStore
 from agent57.storage.journal import Journal
 from agent57.types import EnvSpec
-
-LEAST_STORE_BYTES = 2**28  # of objects that are under way
 
 
 class Cluster:
