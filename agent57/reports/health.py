@@ -67,7 +67,7 @@ def _clipped(now: Recent) -> dict[str, float]:
 
 
 def _neglect(now: Recent) -> float:
-    """How many times arm 0's share of plays exceeds its share of batches."""
+    """Return arm 0's share of plays over its share of batches."""
     plays = np.nansum(now.per_arm("arm_plays"))
     return float(now["arm_plays/0"] / plays / max(now["batch_share/0"], 1e-6)) if plays else 0.0
 

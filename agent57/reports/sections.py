@@ -125,7 +125,7 @@ def arms(groups: Sequence[Group]) -> Section:
 
 
 def value_charts(groups: Sequence[Group]) -> list[Chart]:
-    """How extrinsic and intrinsic values pull: Q^e beside beta x Q^i."""
+    """Draw how extrinsic and intrinsic values pull: Q^e beside beta x Q^i."""
     charts = []
     for group in groups:
         lines = []

@@ -36,7 +36,7 @@ class AgentTraining:
 
     @property
     def games_above_human(self) -> Floats:
-        """How many games are above human, [T]."""
+        """Number of games above human, [T]."""
         return (self.hns > 1).sum(0).astype(np.float64)
 
     @property
@@ -91,7 +91,7 @@ def training_section(groups: Sequence[Group]) -> dict[str, Any]:
     def lines(name: str) -> list[Line]:
         return [
             Line(
-                name=f"{agent.agent}, {len(agent.games)} games",
+                name=f"{agent.agent}, {_games(len(agent.games))}",
                 curves=[(agent.frames, getattr(agent, name))],
                 colour=colour,
                 is_step=name == "games_above_human",
@@ -108,6 +108,7 @@ def training_section(groups: Sequence[Group]) -> dict[str, Any]:
             lines("games_above_human"),
             f"the paper's figure 1; mean over seeds; {RULE}",
             y_range=[0, most],
+            is_whole=True,
             is_large=True,
         ),
         line_chart(
@@ -123,6 +124,10 @@ def training_section(groups: Sequence[Group]) -> dict[str, Any]:
     charts += [_best_arms(agent, groups) for agent in agents]
     text = "The paper's figures over training, from the runs of this suite."
     return {"title": "Over training", "text": text, "charts": charts}
+
+
+def _games(count: int) -> str:
+    return "1 game" if count == 1 else f"{count} games"
 
 
 def _best_arms(training: AgentTraining, groups: Sequence[Group]) -> Chart:

@@ -1,1 +1,1 @@
-"""What a command shows while it works."""
+"""Views of long work in a terminal."""

@@ -1,4 +1,4 @@
-"""What a user sees in the terminal while a run goes on."""
+"""The view of a run in a terminal while the run goes on."""
 
 from typing import Any
 
@@ -16,14 +16,14 @@ ACTORS_SHOWN = 8  # by name
 
 
 def duration(seconds: float) -> str:
-    """Hours and minutes, or minutes and seconds."""
+    """Write a duration as hours and minutes, or as minutes and seconds."""
     whole = int(seconds)
     hours, minutes = whole // 3600, whole // 60 % 60
     return f"{hours} h {minutes:02d} min" if hours else f"{minutes} min {whole % 60:02d} s"
 
 
 class TerminalView:
-    """A live panel on a terminal; one line per record where there is none."""
+    """Shows a live panel on a terminal; elsewhere one line per line of metrics."""
 
     def __init__(self, config: Config, console: Console, title: str) -> None:
         self._config = config
@@ -48,7 +48,7 @@ class TerminalView:
         seconds: float,
         live: dict[str, float] | None = None,
     ) -> None:
-        """Bring the view up to date: counters now, the latest line of metrics, a cluster now."""
+        """Show the counters, the latest line of metrics, and the state of a cluster."""
         if self._console.is_terminal:
             panel = self._panel(counters, latest, seconds)
             self._live.update(Group(panel, cluster_panel(live)) if live else panel)
@@ -129,7 +129,7 @@ class TerminalView:
 
 
 def cluster_panel(live: dict[str, float]) -> RenderableType:
-    """Who plays and learns on a cluster, who waits for whom, and what was lost."""
+    """Show who plays and learns on a cluster, who waits for whom, and what was lost."""
 
     def shown(name: str, pattern: str = "{:,.0f}") -> str:
         return pattern.format(live[f"cluster/{name}"]) if f"cluster/{name}" in live else "-"

@@ -1,6 +1,4 @@
-"""Progress with time left for commands that take long: a bar on a terminal, else a line now and
-then.
-"""
+"""Progress and time left of a long command: a bar on a terminal, elsewhere a line now and then."""
 
 import time
 
@@ -13,7 +11,7 @@ LINE_SECONDS = 15.0
 
 
 class ProgressView:
-    """How much of `total` units is done."""
+    """Shows how much of `total` units is done."""
 
     def __init__(self, console: Console, label: str, total: int, unit: str) -> None:
         self._console = console
@@ -43,7 +41,7 @@ class ProgressView:
             self._bar.stop()
 
     def show(self, done: int) -> None:
-        """Say how much is done by now."""
+        """Show how many units are done."""
         if self._console.is_terminal:
             self._bar.update(self._task, completed=done)
             return

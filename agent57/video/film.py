@@ -1,6 +1,7 @@
-"""Films an episode: the game in colour, and beside it what the agent thinks of it.
+"""Films an episode: the game in colour, and beside it the agent's values and novelty.
 
-MP4 by the ffmpeg of `imageio-ffmpeg` (the `report` extra), GIF by Pillow. No game is played here.
+MP4 needs the ffmpeg of `imageio-ffmpeg` (the `report` extra), GIF needs Pillow. No game is played
+here.
 """
 
 from collections.abc import Generator
@@ -19,7 +20,7 @@ MAX_GIF_FRAMES = 900  # a GIF is held in memory and grows without bound
 
 
 def check_video(file: Path) -> None:
-    """Refuse, before anything is played, a video that could not be written."""
+    """Refuse a video that could not be written, before anything is played."""
     require(file.suffix in FORMATS, f"--video {file} must end in {' or '.join(FORMATS)}")
     if file.suffix == ".mp4":
         _ffmpeg()
@@ -45,7 +46,7 @@ class Writer(Protocol):
     """Takes pictures one after another."""
 
     def add(self, picture: np.ndarray) -> None:
-        """One more picture, [Y, X, 3] uint8, all of one size."""
+        """Add a picture, [Y, X, 3] uint8. All pictures have one size."""
         ...
 
     def close(self) -> None:
@@ -54,7 +55,7 @@ class Writer(Protocol):
 
 
 class Mp4Writer:
-    """H.264 that every browser plays."""
+    """Writes H.264 that every browser plays."""
 
     def __init__(self, file: Path, fps: int) -> None:
         self._file = file
@@ -62,7 +63,7 @@ class Mp4Writer:
         self._stream: Generator[None, bytes | None, None] | None = None
 
     def add(self, picture: np.ndarray) -> None:
-        """One more picture."""
+        """Add a picture."""
         if self._stream is None:
             height, width = picture.shape[:2]
             self._stream = _ffmpeg().write_frames(
@@ -84,7 +85,7 @@ class Mp4Writer:
 
 
 class GifWriter:
-    """The first pictures of an episode, up to `MAX_GIF_FRAMES`."""
+    """Writes the first pictures of an episode, up to `MAX_GIF_FRAMES`."""
 
     def __init__(self, file: Path, fps: int) -> None:
         self._file = file
@@ -92,7 +93,7 @@ class GifWriter:
         self._pictures: list[Image.Image] = []
 
     def add(self, picture: np.ndarray) -> None:
-        """One more picture, unless there are enough."""
+        """Add a picture, unless there are enough."""
         if len(self._pictures) < MAX_GIF_FRAMES:
             image = Image.fromarray(picture)
             self._pictures.append(
@@ -121,7 +122,7 @@ class EpisodeCamera:
         self._writer = Mp4Writer(file, fps) if file.suffix == ".mp4" else GifWriter(file, fps)
 
     def see(self, played: Played, novelty: float | None, next_picture: np.ndarray) -> None:
-        """Show the picture that lane 0 acted at, with what it thought, and keep the next."""
+        """Film the picture that lane 0 acted on, with its values, and keep the next picture."""
         if self._overlay is None:
             picture = enlarge(self._picture)
         else:
@@ -136,13 +137,13 @@ class EpisodeCamera:
 
     @property
     def description(self) -> str:
-        """How much was filmed."""
+        """Say how much was filmed."""
         if self._file.suffix == ".gif" and self._num_frames > MAX_GIF_FRAMES:
             return f"the first {MAX_GIF_FRAMES} of {self._num_frames} steps; .mp4 holds them all"
         return f"one episode, {self._num_frames} steps"
 
 
 def even(picture: np.ndarray) -> np.ndarray:
-    """The picture with even sides, as H.264 wants them."""
+    """Pad the picture to even sides, which H.264 needs."""
     height, width = picture.shape[:2]
     return np.pad(picture, ((0, height % 2), (0, width % 2), (0, 0)))

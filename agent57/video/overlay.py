@@ -1,6 +1,6 @@
-"""What a video shows beside the game: score, arm, action values of the networks, novelty.
+"""The panel beside a filmed game: score, arm, action values of the networks, novelty.
 
-Drawn with Pillow, a millisecond or two a picture. Colours are those of the report.
+Pillow draws a picture in a millisecond or two. Colours are those of the report.
 """
 
 from collections import deque
@@ -26,7 +26,7 @@ NOVELTY = (110, 211, 140)
 
 
 def enlarge(picture: np.ndarray) -> np.ndarray:
-    """A small picture by a whole factor, so that its pixels stay sharp."""
+    """Enlarge a small picture by a whole factor, so that its pixels stay sharp."""
     height, width = picture.shape[:2]
     factor = max(1, min(MIN_HEIGHT // height, 480 // width))
     return picture.repeat(factor, axis=0).repeat(factor, axis=1)
@@ -47,7 +47,7 @@ class Overlay:
         self._small = ImageFont.load_default(12)
 
     def draw(self, picture: np.ndarray, played: Played, novelty: float | None) -> np.ndarray:
-        """The game with the panel at its right, for one step of lane 0."""
+        """Return the game with the panel at its right, for one step of lane 0."""
         game = enlarge(picture)
         num_actions = played.value.shape[-1]
         height = max(game.shape[0], MIN_HEIGHT, min(MAX_HEIGHT, 220 + 8 * num_actions))
@@ -74,7 +74,7 @@ class Overlay:
     def _draw_values(
         self, pen: ImageDraw.ImageDraw, played: Played, box: tuple[int, int, int, int]
     ) -> None:
-        """A bar per action and network, from the network's worst action to its best."""
+        """Draw a bar per action and network, from the network's worst action to its best."""
         left, top, right, bottom = box
         values, chosen = played.value[:, 0], int(played.action[0])  # [V, A]
         networks = NETWORKS if len(values) == 2 else JOINT

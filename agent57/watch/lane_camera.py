@@ -18,7 +18,7 @@ from agent57.envs.atari import ATARI_GAMES, AtariEnv
 from agent57.envs.make import make_env
 from agent57.envs.spec import EnvironmentFault, VectorEnv
 
-TURN_SECONDS = 0.3  # of core time for all lanes; the rest of long episodes follows later
+TURN_SECONDS = 0.5  # of core time for all lanes; the rest of long episodes follows later
 MAX_SIDE = 240  # pixels of a picture
 ONE = np.ones(1, bool)
 
@@ -43,8 +43,11 @@ class LaneCamera:
 
     def pictures(self, lanes: list[Lane]) -> list[dict[str, str]]:
         """Return the picture of each lane, or the reason why there is none."""
-        end = time.process_time() + TURN_SECONDS
-        return [self._picture(lane["name"], lane, end) for lane in lanes]
+        started, share = time.process_time(), TURN_SECONDS / max(1, len(lanes))
+        ends = [started + share * (i + 1) for i in range(len(lanes))]  # no lane takes all the time
+        return [
+            self._picture(lane["name"], lane, end) for lane, end in zip(lanes, ends, strict=True)
+        ]
 
     def _picture(self, name: str, lane: Lane, end: float) -> dict[str, str]:
         if "picture" in lane:

@@ -31,6 +31,10 @@ const Charts = (() => {
     if (unit === 1 && digits > 4) return splits.map((v) => (v === null ? "" : v === 0 ? "0" : v.toExponential(1)));
     return splits.map((v) => (v === null ? "" : v === 0 ? "0" : `${(v / unit).toFixed(Math.min(digits, 6))}${letter}`));
   };
+  const isRound = (value) => { // one digit: 1, 2, ... 9 times a power of ten
+    const first = value / 10 ** Math.floor(Math.log10(value) + 1e-9);
+    return Math.abs(first - Math.round(first)) < 1e-6;
+  };
   const niceTicks = (low, high, count) => {
     const raw = (high - low) / count, power = 10 ** Math.floor(Math.log10(raw));
     const step = [1, 2, 2.5, 5, 10].find((s) => s * power >= raw) * power;
@@ -187,7 +191,7 @@ const Charts = (() => {
           bands.push({ series: [at + 2, at + 1], fill: paint(`color-mix(in srgb, ${colour(line.colour)} 18%, transparent)`) });
         }
       }
-      const values = (u, s, i, space, step) => (isLog ? s.map((v) => (v === null ? "" : short(v))) : ticks(s, step));
+      const values = (u, s, i, space, step) => (isLog ? s.map((v) => (v !== null && isRound(v) ? short(v) : "")) : ticks(s, step));
       const axes = [xAxis(chart.x), axis({ size: 52, gap: 4, space: 36, values, ...(chart.is_whole ? { incrs: [1, 2, 4, 5, 8, 10, 16] } : {}) })];
       if (chart.hns) axes.push(this.humanAxis());
       return {

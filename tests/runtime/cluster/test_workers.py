@@ -69,6 +69,16 @@ def test_one_actor_sends_the_blocks_of_inline_byte_for_byte() -> None:
     assert sum(report.steps for report in journeys) == 240
 
 
+def test_the_first_actor_tells_what_its_lanes_do() -> None:
+    journeys = play(CONFIG, 1)[1]
+    counts = [len(journey.lanes) for journey in journeys]
+    assert counts[0] == min(3, CONFIG.lanes_per_actor)
+    assert not any(counts[1:])
+    told = journeys[0].lanes[0]
+    assert told["source"] == "actor"
+    assert told["lane"] == 0
+
+
 def test_an_actor_compresses_with_threads_of_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
     counts: list[int] = []
 
