@@ -20,6 +20,8 @@ from agent57.ops.td import (
     fresh_squares,
     learned_values,
     saved_squares,
+    split_outputs,
+    target_policy,
     td_errors,
     td_scale,
     window_priorities,
@@ -122,10 +124,11 @@ class Actor:
         return episodes
 
     @torch.inference_mode()
-    def _priorities(self, windows: Windows, value: Tensor) -> Tensor:
+    def _priorities(self, windows: Windows, outputs: Tensor) -> Tensor:
         """Initial priorities of new windows: the actor's values are both online and target."""
         config = self._config
         beta, gamma = self._beta[windows.arm], self._gamma[windows.arm]
+        value, logits = split_outputs(outputs, config)
         learned = learned_values(value, beta, config)
         td = td_errors(
             learned,
@@ -135,6 +138,7 @@ class Actor:
             gamma=gamma,
             loss=config.learner,
             values=config.learned_kind,
+            policy=target_policy(logits, config.learner),
         )
         priorities, _ = window_priorities(td, td_scale(self._td_squares), windows, beta, config)
         if not torch.isfinite(priorities).all():

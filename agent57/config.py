@@ -31,6 +31,10 @@ LATER_FIELDS: dict[int, tuple[str, ...]] = {
         "learner.trust_region",
         "learner.cross_mixture",
         "learner.td_scale_batch",
+        "learner.policy",
+        "learner.policy_epsilon",
+        "learner.policy_kl",
+        "learner.policy_temperature",
         "learner.weight_decay",
     ),
     6: (),
@@ -377,6 +381,12 @@ class LearnerConfig:
     adam_beta2: float = 0.999  # table
     clip_norm: float = 40.0  # of each network's gradient, table; spec 22
     td_scale: Literal["none", "priority", "both"] = "none"  # TD errors by their size per arm; MEME
+    # The policy that acts and that returns are of: epsilon-greedy in the values, or distilled from
+    # it into a policy head (MEME). The rest is for the distilled policy alone.
+    policy: Literal["values", "distilled"] = "values"
+    policy_epsilon: float = 1e-4  # of the epsilon-greedy policy that is distilled
+    policy_kl: float = 0.5  # C_KL: states where the policy moved further from the target's are left
+    policy_temperature: float = 0.25  # divides the logits where the policy acts, below 1: greedier
     td_scale_batch: bool = False  # the batch's own errors may enlarge the scale, MEME
     weight_decay: float = 0.0  # decoupled (AdamW), of the value networks; MEME
     reduction: Literal["sum", "mean"] = "sum"  # of the loss over time; mean over windows; spec 21
@@ -391,8 +401,11 @@ class LearnerConfig:
         require_positive(
             self, "learner", "squash_epsilon", "n_step", "batch_size", "learning_rate",
             "novelty_learning_rate", "adam_epsilon", "clip_norm", "target_period", "novelty_steps",
+            "policy_kl", "policy_temperature",
         )  # fmt: skip
-        require_unit(self, "learner", "trace_decay", "target_epsilon", "cross_mixture")
+        require_unit(
+            self, "learner", "trace_decay", "target_epsilon", "cross_mixture", "policy_epsilon"
+        )
         for name in ("watkins_tolerance", "trust_region", "weight_decay"):
             value = getattr(self, name)
             require(

@@ -28,7 +28,7 @@ from agent57.nets.networks import Networks
 from agent57.nets.standard import moments, pooled
 from agent57.ops.cross import cross_arms
 from agent57.ops.family import betas, gammas
-from agent57.ops.policy import epsilon_greedy, mix_values
+from agent57.ops.policy import distillation_loss, epsilon_greedy, mix_values
 from agent57.ops.retrace import played_values
 from agent57.ops.td import (
     batch_scale,
@@ -38,7 +38,9 @@ from agent57.ops.td import (
     learned_values,
     played_traces,
     saved_squares,
+    split_outputs,
     summed_squares,
+    target_policy,
     td_errors,
     td_scale,
     trained_rows,
@@ -50,6 +52,7 @@ from agent57.player import Weights
 from agent57.precision import settle_precision
 from agent57.types import WINDOW_AXIS, Batch, Windows
 
+CHURN_PERIOD = 100  # updates between measurements of the churn of greedy actions
 NOVELTY = ("inverse_dynamics", "rnd")  # the networks that learn what is new
 
 # Metrics are means: sum and number, scalars or per arm [J]. Empty groups are not logged.
@@ -76,6 +79,8 @@ class Forward(NamedTuple):
     target: Tensor  # [V, T+1, B, A], of the played arms
     td: Tensor  # [L, T, N], with gradient
     ahead: Tensor  # [L, T, N], online less target value of the played actions
+    policy_loss: Tensor | None  # [T, N], with gradient; see `ops.policy.distillation_loss`
+    policy: Tensor | None  # [T, B, A], distilled, of the played arms
     squares: Tensor  # [L+1, J], see `ops.td.summed_squares`
     novelty_losses: dict[str, Tensor]
     recognised: tuple[Tensor, Tensor] | None  # actions, and of how many
@@ -131,6 +136,8 @@ class Learner:
         kind = self._config.network.values
         names = ("extrinsic", "intrinsic") if kind == "separate" else (kind,)
         modules: dict[str, nn.Module] = dict(zip(names, self.networks.value.nets, strict=True))
+        if self.networks.value.policy is not None:
+            modules["policy"] = self.networks.value.policy
         if self.networks.embedding is not None and self.networks.rnd is not None:
             modules["inverse_dynamics"] = self.networks.embedding
             modules["rnd"] = self.networks.rnd.predictor
@@ -178,6 +185,8 @@ class Learner:
                 raise NonFiniteUpdate(name, batch.map(lambda x: x.cpu()))
         for optimiser in self._optimisers.values():
             optimiser.step()
+        if self.num_updates % CHURN_PERIOD == 0:
+            metrics |= self._means(self._churn(batch, found))
         follow(self._td_squares, squares)
         if self.networks.standard is not None:
             seen = moments(batch.observation[:-1].float(), batch.mask)
@@ -202,7 +211,7 @@ class Learner:
         every = self._group.gather(own)  # [D, 3]
         windows, steps = (own / every.mean(0))[:2]
         value = (windows * largest / every[:, 2].amax()).float()
-        of_values = dict.fromkeys(self._loss_names, value)
+        of_values = dict.fromkeys((*self._loss_names, "policy"), value)
         return of_values | dict.fromkeys(NOVELTY, steps.float())
 
     def _clip(self, module: nn.Module) -> Tensor:
@@ -219,17 +228,13 @@ class Learner:
         """Scalars to log, of the whole batch."""
         one = priorities.new_ones(())
         sums = {f"loss/{name}": (loss.detach(), one) for name, loss in losses.items()} | sums
-        names = [name for key, (total, _) in sums.items() for name in _names(key, total)]
-        pairs = [torch.stack(pair).reshape(2, -1).float() for pair in sums.values()]
-        sum_and_number = torch.cat(pairs, dim=1)  # [2, metrics]
-        sum_and_number = self._group.gather(sum_and_number).sum(0)
+        means = self._means(sums)
         largest = self._group.gather(priorities.max()).amax()
-        means = zip(names, *sum_and_number.tolist(), strict=True)
         largest_priority, *values = torch.stack([largest, *norms.values()]).tolist()
         gradients = dict(zip(norms, values, strict=True))
         clip = self._config.learner.clip_norm
         return {
-            **{name: total / number for name, total, number in means if number},
+            **means,
             **{f"gradient_norm/{name}": norm for name, norm in gradients.items()},
             **{f"clipped/{name}": float(norm > clip) for name, norm in gradients.items()},
             "priority/max": largest_priority,
@@ -245,6 +250,14 @@ class Learner:
             return batch
         arm = cross_arms(batch.arm, batch.key, self.num_updates, eta, len(self._beta))
         return replace(batch, arm=arm)
+
+    def _means(self, sums: Sums) -> dict[str, float]:
+        """The means over the shares of all learners."""
+        names = [name for key, (total, _) in sums.items() for name in _names(key, total)]
+        pairs = [torch.stack(pair).reshape(2, -1).float() for pair in sums.values()]
+        sum_and_number = self._group.gather(torch.cat(pairs, dim=1)).sum(0)  # [2, metrics]
+        means = zip(names, *sum_and_number.tolist(), strict=True)
+        return {name: total / number for name, total, number in means if number}
 
     def _learned_windows(self, batch: Batch) -> Windows:
         """The batch, or each of its windows once for every arm if arms enter the heads (MEME)."""
@@ -268,6 +281,9 @@ class Learner:
             with torch.no_grad():
                 target = self._unroll(self._target, batch, prepared, windows.arm).float()
         beta, gamma = self._beta[windows.arm], self._gamma[windows.arm]
+        online, logits = split_outputs(online, config)
+        target, target_logits = split_outputs(target, config)
+        policy = target_policy(logits, config.learner)
         learned, behind = (learned_values(value, beta, config) for value in (online, target))
         td = td_errors(
             learned,
@@ -277,6 +293,7 @@ class Learner:
             gamma=gamma,
             loss=config.learner,
             values=config.learned_kind,
+            policy=policy,
         )
         trained = trained_rows(windows, config.sequence.burn_in)
         action = windows.action.expand(len(td), -1, -1)
@@ -287,9 +304,24 @@ class Learner:
             target=self._of_played_arm(target, batch),
             td=td,
             ahead=ahead,
+            policy_loss=self._policy_loss(logits, target_logits, online.detach(), beta),
+            policy=None if policy is None else self._of_played_arm(policy[None, :-1], batch)[0],
             squares=summed_squares(td.detach(), trained, windows.arm, len(self._beta)),
             novelty_losses=novelty_losses,
             recognised=recognised,
+        )
+
+    def _policy_loss(
+        self, logits: Tensor | None, target_logits: Tensor | None, value: Tensor, beta: Tensor
+    ) -> Tensor | None:
+        """Loss [T, N] of the distilled policy; None without one."""
+        if logits is None or target_logits is None:
+            return None
+        config = self._config.learner
+        weight = value_weights(beta, self._config.network.values)[:, None]
+        mixture = mix_values(value, weight, config.mixture, config.squash_epsilon)
+        return distillation_loss(
+            logits[:-1], target_logits[:-1], mixture[:-1], config.policy_epsilon, config.policy_kl
         )
 
     def _of_played_arm(self, columns: Tensor, batch: Batch) -> Tensor:
@@ -317,8 +349,12 @@ class Learner:
             )
             counted = counted & inside
         in_loss = found.td / of_arm if config.learner.td_scale == "both" else found.td
-        per_window = self._per_window(in_loss, counted, trained)  # [L, N]
-        loss = (per_window * self._window_weights(batch, windows)).mean(-1)
+        per_window = self._over_time(0.5 * in_loss.square() * counted, trained)  # [L, N]
+        weight = self._window_weights(batch, windows)
+        losses = dict(zip(self._loss_names, (per_window * weight).mean(-1), strict=True))
+        if found.policy_loss is not None:
+            per_window = self._over_time(found.policy_loss * trained, trained)
+            losses["policy"] = (per_window * weight).mean(-1)
 
         td = self._of_played_arm(found.td.detach(), batch)
         beta = self._beta[batch.arm]
@@ -329,14 +365,14 @@ class Learner:
             **{f"value/{name}": _of_all(value) for name, value in values},
             "td/mean_abs": ((mixed.abs() * trained).sum(), trained.sum()),
             "priority/mean": _of_all(priorities),
-            **self._diagnostics(batch, found.online, found.target, td, trained),
+            **self._diagnostics(batch, found, td, trained),
         }
         if config.learner.trust_region:
             dropped = self._of_played_arm(~counted, batch) & trained
             sums["trust_region/dropped"] = (dropped.sum(), trained.sum() * len(td))
         if found.recognised is not None:
             sums["inverse_dynamics/accuracy"] = found.recognised
-        return dict(zip(self._loss_names, loss, strict=True)), priorities, sums
+        return losses, priorities, sums
 
     def _window_weights(self, batch: Batch, windows: Windows) -> Tensor:
         """The weight of each column [N] in the mean: importance, times the share of its arm."""
@@ -349,18 +385,13 @@ class Learner:
         share = eta * played + (1 - eta) / num_arms
         return num_arms * share * weight.repeat_interleave(num_arms)
 
-    def _diagnostics(
-        self, batch: Batch, online: Tensor, target: Tensor, td: Tensor, trained: Tensor
-    ) -> Sums:
+    def _diagnostics(self, batch: Batch, found: Forward, td: Tensor, trained: Tensor) -> Sums:
         """Means over the trained rows, per arm: size of TD errors, lead of the best action, traces.
 
         Also each arm's share of the windows, and how far the target networks are behind.
         """
-        config = self._config
-        weight = value_weights(self._beta[batch.arm], config.network.values)[:, None]
-        mixture = mix_values(
-            online[:, :-1], weight, config.learner.mixture, config.learner.squash_epsilon
-        )
+        config, online, target = self._config, found.online, found.target
+        mixture = self._mixture(online[:, :-1], batch)
         best = mixture.topk(min(2, mixture.shape[-1])).values
         lead = ((best[..., 0] - best[..., -1]) * trained).sum(0)  # [B]
         behind = ((online - target)[:, :-1].abs().mean(-1) * trained).sum((1, 2))  # [V]
@@ -369,7 +400,9 @@ class Learner:
         windows, rows = one_hot.sum(0), trained.sum(0).float() @ one_hot  # [J]
         traces: Sums = {}
         if config.learner.loss != "n_step":
-            policy = epsilon_greedy(mixture, config.learner.target_epsilon)
+            policy = found.policy
+            if policy is None:
+                policy = epsilon_greedy(mixture, config.learner.target_epsilon)
             trace = played_traces(mixture, policy, batch, config.learner)
             traces["trace"] = ((trace * trained).sum(0) @ one_hot, rows)
         return {
@@ -384,6 +417,27 @@ class Learner:
             },
             "action_gap": (lead @ one_hot, rows),
             "batch_share": (windows, windows.sum().expand_as(windows)),
+        }
+
+    def _mixture(self, value: Tensor, batch: Batch) -> Tensor:
+        """The values that the arms of the batch act on."""
+        config = self._config.learner
+        weight = value_weights(self._beta[batch.arm], self._config.network.values)[:, None]
+        return mix_values(value, weight, config.mixture, config.squash_epsilon)
+
+    @torch.no_grad()
+    def _churn(self, batch: Batch, found: Forward) -> Sums:
+        """Share of the trained rows whose greedy action this update has changed."""
+        prepared = self.networks.prepare(batch.observation)
+        outputs = self._unroll(self.networks.value, batch, prepared, batch.arm).float()
+        value, logits = split_outputs(outputs, self._config)
+        trained = trained_rows(batch, self._config.sequence.burn_in)
+        pairs = {"churn/values": [self._mixture(v[:, :-1], batch) for v in (found.online, value)]}
+        if found.policy is not None and logits is not None:
+            pairs["churn/policy"] = [found.policy, logits[:-1]]
+        return {
+            name: (((a.argmax(-1) != b.argmax(-1)) & trained).sum(), trained.sum())
+            for name, (a, b) in pairs.items()
         }
 
     def _unroll(self, nets: nn.Module, batch: Batch, prepared: Tensor, arm: Tensor) -> Tensor:
@@ -408,9 +462,9 @@ class Learner:
             values.append(value if arms.dim() == 1 else value.flatten(2, 3))
         return values[0] if len(values) == 1 else torch.cat(values, dim=1)
 
-    def _per_window(self, td: Tensor, counted: Tensor, trained: Tensor) -> Tensor:
-        """Half the squared errors [L, N], summed (or averaged) over the time of each window."""
-        per_window = 0.5 * (td.square() * counted).sum(1)
+    def _over_time(self, row_losses: Tensor, trained: Tensor) -> Tensor:
+        """Losses of rows [..., T, N] summed (or averaged) over the time of each window."""
+        per_window = row_losses.sum(-2)
         if self._config.learner.reduction == "mean":
             per_window = per_window / trained.sum(0).clamp(min=1)
         return per_window

@@ -23,8 +23,8 @@ from agent57.envs.spec import Step, VectorEnv
 from agent57.nets.networks import Networks, make_networks
 from agent57.nets.side_by_side import SideBySide
 from agent57.ops.family import betas, gammas
-from agent57.ops.policy import choose_actions, mix_values
-from agent57.ops.td import value_weights
+from agent57.ops.policy import choose_actions, mix_values, sample_actions
+from agent57.ops.td import split_outputs, target_policy, value_weights
 from agent57.seeds import LaneUniforms, Role, sequence
 from agent57.types import Episode, Played
 
@@ -38,7 +38,7 @@ class Decision:
 
     action: np.ndarray  # [E] int64
     action_prob: np.ndarray  # [E] float32
-    value: Tensor  # [V, E, A], of the current observations
+    outputs: Tensor  # [O, E, A], values and logits of the current observations
     next_state: Tensor  # [C, 2, E, H], recurrent state after them
 
 
@@ -166,19 +166,24 @@ class Player:
     @torch.inference_mode()
     def decide(self) -> Decision:
         """Choose an action in every lane."""
-        value, next_state = self._values()
-        mixed = self._mix(value).cpu().numpy()
+        outputs, next_state = self._outputs()
+        value, logits = split_outputs(outputs, self._config)
+        policy = target_policy(logits, self._config.learner)
+        mixed = (self._mix(value) if policy is None else policy).cpu().numpy()
         is_finite = np.isfinite(mixed).all(axis=1)
         if not is_finite.all():
             lane = self.first_lane + int(np.argmin(is_finite))
             raise FloatingPointError(f"the value networks' answer in lane {lane} is not finite")
-        action, action_prob = choose_actions(mixed, self._epsilon, self._uniforms.next())
-        return Decision(action=action, action_prob=action_prob, value=value, next_state=next_state)
+        choose = choose_actions if policy is None else sample_actions
+        action, action_prob = choose(mixed, self._epsilon, self._uniforms.next())
+        return Decision(
+            action=action, action_prob=action_prob, outputs=outputs, next_state=next_state
+        )
 
     @torch.inference_mode()
     def arrive(self, decision: Decision, step: Step) -> Played:
         """Take in the outcome of the chosen actions."""
-        action, value = decision.action, decision.value
+        action = decision.action
         before, state, previous = self._observation, self._state, self._previous()
         self._observation, self._state = step.observation, decision.next_state
         self._prepared = self._prepare(step.observation)
@@ -189,7 +194,9 @@ class Player:
         )
         self._previous_action = action
         self._previous_extrinsic, self._previous_intrinsic = step.reward, intrinsic
-        final_value = self._values()[0] if step.truncated.any() else value
+        final_outputs = self._outputs()[0] if step.truncated.any() else decision.outputs
+        value, logits = self._split(decision.outputs)
+        final_value, final_logits = self._split(final_outputs)
         played = Played(
             observation=before,
             previous_action=previous[0],
@@ -204,8 +211,10 @@ class Player:
             next_observation=step.observation,
             arm=self._arm,
             state=state.cpu().numpy(),
-            value=value.cpu().numpy(),
-            final_value=final_value.cpu().numpy(),
+            value=value,
+            final_value=final_value,
+            logits=logits,
+            final_logits=final_logits,
         )
         self._totals.add(played)
         self._played = played
@@ -271,14 +280,18 @@ class Player:
     def _prepare(self, observation: np.ndarray) -> Tensor:
         return self.networks.prepare(torch.from_numpy(observation).to(self._device))
 
-    def _values(self) -> tuple[Tensor, Tensor]:
-        """Values [V, E, A] of the lanes' current observations, and the states after them."""
+    def _split(self, outputs: Tensor) -> tuple[np.ndarray, np.ndarray | None]:
+        value, logits = split_outputs(outputs.cpu(), self._config)
+        return value.numpy(), None if logits is None else logits.numpy()
+
+    def _outputs(self) -> tuple[Tensor, Tensor]:
+        """Outputs [O, E, A] for the lanes' current observations, and the states after them."""
         previous = [torch.from_numpy(x).to(self._device)[None] for x in self._previous()]
         arm = torch.from_numpy(self._arm).to(self._device)
-        value, state = self._value_nets(
+        outputs, state = self._value_nets(
             self._prepared[None], *previous, arm, self._state, run=self._side_by_side
         )
-        return value[:, 0], state
+        return outputs[:, 0], state
 
     def _mix(self, value: Tensor) -> Tensor:
         """Q = Q^e + beta_j Q^i of each lane's arm (paper, section 3.1)."""

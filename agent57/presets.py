@@ -56,6 +56,7 @@ MEME = replace(
         learning_rate=3e-4,
         novelty_learning_rate=6e-4,
         weight_decay=0.05,
+        policy="distilled",
     ),
     replay=replace(
         AGENT57.replay,

@@ -121,6 +121,22 @@ class Played:
     state: np.ndarray  # [C, 2, E, H] float32, before `observation`
     value: np.ndarray  # [V, E, A] float32, of `observation`
     final_value: np.ndarray  # [V, E, A] float32, of `next_observation`; only read where truncated
+    logits: np.ndarray | None = None  # [E, A] float32, of the policy if it is distilled
+    final_logits: np.ndarray | None = None  # [E, A] float32, of `next_observation`
+
+    @property
+    def outputs(self) -> np.ndarray:
+        """Values, and logits if there are any, of `observation`: [O, E, A]."""
+        return _joined(self.value, self.logits)
+
+    @property
+    def final_outputs(self) -> np.ndarray:
+        """Values, and logits if there are any, of `next_observation`: [O, E, A]."""
+        return _joined(self.final_value, self.final_logits)
+
+
+def _joined(value: np.ndarray, logits: np.ndarray | None) -> np.ndarray:
+    return value if logits is None else np.concatenate([value, logits[None]])
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -465,9 +465,11 @@ def test_every_system_of_the_paper_makes_an_update(agent: str) -> None:
     after = weights_of(learner, "value.")
     assert not [name for name in before if torch.equal(before[name], after[name])]
     losses = {name for name in update.metrics if name.startswith("loss/")}
-    values = {"loss/joint"} if config.network.values == "joint" else {
-        "loss/extrinsic", "loss/intrinsic"
-    }  # fmt: skip
+    values = {
+        "meme": {"loss/combined", "loss/policy"},
+        "separate": {"loss/extrinsic", "loss/intrinsic"},
+        "joint": {"loss/joint"},
+    }["meme" if agent == "meme" else config.network.values]
     novelty = {"loss/inverse_dynamics", "loss/rnd"} if config.family.is_curious else set()
     assert losses == values | novelty
 

@@ -14,7 +14,8 @@ from agent57.config import Config, ConfigError, LearnerConfig, NetworkConfig
 from agent57.learner import Learner
 from agent57.nets.torso import Residual, Trunk
 from agent57.ops.cross import cross_arms
-from agent57.ops.family import betas, gammas
+from agent57.ops.family import betas, gammas, lane_epsilons
+from agent57.ops.policy import distillation_loss, epsilon_greedy, sample_actions
 from agent57.ops.retrace import soft_watkins_targets, soft_watkins_traces
 from agent57.ops.td import batch_scale, td_scale, trust_region
 from agent57.presets import PRESETS, difference
@@ -42,6 +43,7 @@ ALL = changed(
     learner={
         "loss": "soft_watkins", "value_loss": "combined", "trust_region": 2.0,
         "cross_mixture": 0.5, "td_scale": "both", "td_scale_batch": True, "weight_decay": 0.05,
+        "policy": "distilled",
     },
 )  # fmt: skip
 PARTS: dict[str, Config] = {
@@ -51,6 +53,7 @@ PARTS: dict[str, Config] = {
     "cross mixture": changed(HEADS, learner={"cross_mixture": 0.5}),
     "shared": changed(CONFIG, network={"values": "shared"}),
     "combined": changed(CONFIG, learner={"value_loss": "combined"}),
+    "distilled": changed(CONFIG, learner={"policy": "distilled"}),
     "all": ALL,
 }
 
@@ -360,6 +363,91 @@ def test_decay_is_decoupled_and_of_the_values_alone() -> None:
         torch.testing.assert_close(after[name], weight - shrunk, rtol=1e-4, atol=1e-6)
 
 
+def test_distillation_by_hand() -> None:
+    """Greedy action 1 of two, epsilon 0.2: -(0.1 log p_0 + 0.9 log p_1)."""
+    policy = torch.tensor([[0.25, 0.75]])
+    loss = distillation_loss(policy.log(), policy.log(), torch.tensor([[1.0, 2.0]]), 0.2, 0.5)
+    expected = -(0.1 * np.log(0.25) + 0.9 * np.log(0.75))
+    assert loss.item() == pytest.approx(expected)
+
+
+def test_distillation_is_least_where_the_policies_agree_by_law() -> None:
+    value = torch.randn(20, 4, generator=torch.Generator().manual_seed(0))
+    agreed = epsilon_greedy(value, 0.1).log()
+    for seed in range(5):
+        noise = torch.randn(agreed.shape, generator=torch.Generator().manual_seed(seed))
+        losses = [distillation_loss(x, x, value, 0.1, 9.0) for x in (agreed, agreed + noise)]
+        assert (losses[0] < losses[1]).all()
+
+
+def test_regression_a_limit_of_the_kl_that_is_left_out() -> None:
+    """KL(pi_T || pi), not the reverse: rows beyond the limit have neither loss nor gradient."""
+    target = torch.tensor([[0.9, 0.1], [0.9, 0.1]])
+    logits = torch.tensor([[0.5, 0.5], [0.8, 0.2]]).log().requires_grad_()
+    kl = (target * (target / logits.detach().exp()).log()).sum(-1)
+    reverse = (logits.detach().exp() * (logits.detach().exp() / target).log()).sum(-1)
+    assert kl[0] < 0.45 < reverse[0]
+    value = torch.tensor([[1.0, 0.0], [1.0, 0.0]])
+    for limit, counts in ((0.45, [True, True]), (0.3, [False, True]), (0.01, [False, False])):
+        loss = distillation_loss(logits, target.log(), value, 1e-4, limit)
+        assert (loss > 0).tolist() == counts
+        gradient = torch.autograd.grad(loss.sum(), logits)[0]
+        assert gradient.any(-1).tolist() == counts
+
+
+def test_sampled_actions_and_their_probabilities_by_hand() -> None:
+    policy = np.array([[0.2, 0.3, 0.5]] * 4)
+    epsilon = np.array([0.0, 0.0, 0.0, 1.0])
+    uniform = np.array([[0.9, 0.19], [0.9, 0.2], [0.9, 0.99], [0.0, 0.4]])
+    action, prob = sample_actions(policy, epsilon, uniform)
+    assert action.tolist() == [0, 1, 2, 1]
+    assert prob.tolist() == pytest.approx([0.2, 0.3, 0.5, 1 / 3])
+
+
+def test_regression_probabilities_that_are_zero_or_of_another_action() -> None:
+    """Drawn often, actions come as often as they say."""
+    rng = np.random.default_rng(0)
+    policy = np.tile([[0.6, 0.3, 0.1, 0.0]], (20_000, 1))
+    action, prob = sample_actions(policy, np.full(20_000, 0.2), rng.random((20_000, 2)))
+    assert prob.min() > 0
+    for chosen in range(4):
+        expected = 0.2 / 4 + 0.8 * policy[0, chosen]
+        assert (action == chosen).mean() == pytest.approx(expected, abs=0.01)
+        assert prob[action == chosen] == pytest.approx(expected)
+
+
+def test_the_distilled_policy_acts() -> None:
+    config = PARTS["distilled"]
+    learner, env = make_learner(config), walk(3)
+    actor = Actor(config, env, layout_of(config, env), learner.weights, CPU)
+    actor.step()
+    decision = actor.player.decide()
+    assert decision.outputs.shape == (3, 3, 3)  # Q^e, Q^i and logits of 3 lanes and actions
+    policy = (decision.outputs[2] / config.learner.policy_temperature).softmax(-1)
+    epsilon = torch.from_numpy(lane_epsilons(0.4, 8.0, np.arange(3), 3))
+    mu = epsilon[:, None] / 3 + (1 - epsilon[:, None]) * policy
+    played = mu[torch.arange(3), torch.from_numpy(decision.action)]
+    torch.testing.assert_close(torch.from_numpy(decision.action_prob), played.float())
+    metrics = learner.update(random_batch(config, LENGTHS)).metrics
+    assert {"loss/policy", "gradient_norm/policy", "churn/values", "churn/policy"} <= set(metrics)
+
+
+def test_the_policy_learns_to_be_greedy() -> None:
+    config = changed(PARTS["distilled"], learner={"target_period": 1})
+    learner, batch = make_learner(config), random_batch(config)
+    losses = [learner.update(batch).metrics["loss/policy"] for _ in range(60)]
+    assert losses[-1] < 0.6 * losses[0]
+
+
+def test_churn_is_the_share_of_greedy_actions_that_changed_by_law() -> None:
+    """No step, no churn; a large step changes some. Measured once in a hundred updates."""
+    batch = random_batch(CONFIG)
+    for rate, least, most in ((1e-12, 0.0, 0.0), (0.1, 0.01, 1.0)):
+        learner = make_learner(changed(CONFIG, learner={"learning_rate": rate}))
+        assert least <= learner.update(batch).metrics["churn/values"] <= most
+        assert "churn/values" not in learner.update(batch).metrics
+
+
 def test_a_new_residual_block_changes_nothing_by_law() -> None:
     block, x = Residual(4, is_normalised=False), torch.randn(2, 4, 5, 5)
     assert torch.equal(block(x), x)
@@ -414,6 +502,7 @@ def test_the_preset_is_this_difference_from_agent57() -> None:
         "learner.learning_rate": 3e-4,
         "learner.novelty_learning_rate": 6e-4,
         "learner.weight_decay": 0.05,
+        "learner.policy": "distilled",
         "replay.capacity": 16_000_000,
         "replay.priority_exponent": 0.6,
         "replay.importance_exponent": 0.4,
@@ -429,6 +518,8 @@ def test_the_preset_is_this_difference_from_agent57() -> None:
         ({"learner": {"cross_mixture": 1.5}}, "learner.cross_mixture must lie in"),
         ({"learner": {"trust_region": -1.0}}, "learner.trust_region must not be negative"),
         ({"learner": {"watkins_tolerance": -1.0}}, "learner.watkins_tolerance must not be"),
+        ({"learner": {"policy_kl": 0.0}}, "learner.policy_kl must be positive"),
+        ({"learner": {"policy_temperature": 0.0}}, "learner.policy_temperature must be"),
         ({"learner": {"weight_decay": -1.0}}, "learner.weight_decay must not be negative"),
         (
             {"network": {"values": "joint"}, "learner": {"value_loss": "combined"}},

@@ -332,4 +332,4 @@ def test_evaluations_play_the_average_and_actors_the_online_networks() -> None:
         epsilon = np.zeros(env.num_lanes)
         player = Player(config, env, epsilon, ROLES, 0, CPU, networks, is_evaluated=is_evaluated)
         player.begin(np.ones(3, bool), np.zeros(3, np.int64))
-        assert bool(player.decide().value.any()) != is_evaluated
+        assert bool(player.decide().outputs.any()) != is_evaluated

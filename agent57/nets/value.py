@@ -74,10 +74,21 @@ class ValueNet(nn.Module):
         self,
         prepared: Float[Tensor, "T B *shape"],
         inputs: Float[Tensor, "T B I"],
-        arm: Int[Tensor, "B N"] | None,
         state: Float[Tensor, "2 B H"],
+        arm: Int[Tensor, "B N"] | None = None,
     ) -> tuple[Float[Tensor, "K T *rows A"], Float[Tensor, "2 B H"]]:
-        """Values of all actions at each row, and the state after the last row.
+        """Values of all actions at each row, and the state after the last row."""
+        value, _, state = self.unroll(prepared, inputs, state, arm)
+        return value, state
+
+    def unroll(
+        self,
+        prepared: Float[Tensor, "T B *shape"],
+        inputs: Float[Tensor, "T B I"],
+        state: Float[Tensor, "2 B H"],
+        arm: Int[Tensor, "B N"] | None,
+    ) -> tuple[Float[Tensor, "K T *rows A"], Float[Tensor, "T B U"], Float[Tensor, "2 B H"]]:
+        """Values of all actions, the output of the core, and the state after the last row.
 
         `arm` are the arms that enter the heads of each window, for rows [B, N]; None: rows [B].
         """
@@ -92,7 +103,8 @@ class ValueNet(nn.Module):
         else:
             hidden, (h, c) = self.core(core_input, (state[:1].contiguous(), state[1:].contiguous()))
             state = torch.cat([h, c])
-        return torch.stack([self._duel(*head, hidden, arm) for head in self._heads]), state
+        value = torch.stack([self._duel(*head, hidden, arm) for head in self._heads])
+        return value, hidden, state
 
     def _duel(
         self,
@@ -152,6 +164,16 @@ class ValueNets(nn.Module):
             )
             for _ in range(num_nets)
         )
+        # The policy head sees the outputs of all cores (MEME's policy distillation).
+        self.policy = (
+            nn.Sequential(
+                nn.Linear(num_nets * network.state_size + arms_in_head, network.head_size),
+                nn.ReLU(inplace=True),
+                nn.Linear(network.head_size, num_actions),
+            )
+            if config.learner.policy == "distilled"
+            else None
+        )
         if is_normalised:
             draw_orthogonal(self)
         elif network.initial_weights == "scaled":
@@ -168,11 +190,12 @@ class ValueNets(nn.Module):
         arm: Int[Tensor, "B"] | Int[Tensor, "B N"],
         state: Float[Tensor, "C 2 B H"],
         run: Callable[[Any], Any] = in_turn,
-    ) -> tuple[Float[Tensor, "V T *rows A"], Float[Tensor, "C 2 B H"]]:
-        """Values at each row, and the states of the C cores after the last row.
+    ) -> tuple[Float[Tensor, "O T *rows A"], Float[Tensor, "C 2 B H"]]:
+        """Outputs at each row, and the states of the C cores after the last row.
 
-        Rows are [B], or [B, N] for N arms of each window, where the arm enters the heads. `run` may
-        evaluate the networks side by side.
+        The O outputs are the V values, and the logits of the policy if it is distilled. Rows are
+        [B], or [B, N] for N arms of each window, where the arm enters the heads. `run` may evaluate
+        the networks side by side.
         """
         rewards = torch.stack([previous_extrinsic, previous_intrinsic], dim=-1)
         if self.reward_epsilon is not None:
@@ -186,11 +209,15 @@ class ValueNets(nn.Module):
         core_input = torch.cat(inputs, dim=-1)
         outputs = run(
             [
-                partial(net, prepared, core_input, for_heads, state[core])
+                partial(cast(ValueNet, net).unroll, prepared, core_input, state[core], for_heads)
                 for core, net in enumerate(self.nets)
             ]
         )
-        value = torch.cat([q for q, _ in outputs])
+        values, hidden, states = zip(*outputs, strict=True)
+        if self.policy is not None:
+            logits = _with_arm(self.policy, torch.cat(hidden, dim=-1), for_heads)
+            values = (*values, logits[None])
+        found = torch.cat(values)
         if for_heads is not None and arm.dim() == 1:
-            value = value.squeeze(3)
-        return value, torch.stack([s for _, s in outputs])
+            found = found.squeeze(3)
+        return found, torch.stack(states)

@@ -60,3 +60,43 @@ def choose_actions(
     action = np.where(uniform[:, 0] < epsilon, at_random, greedy)
     action_prob = epsilon / num_actions + (1 - epsilon) * (action == greedy)
     return action, action_prob.astype(np.float32)
+
+
+def sample_actions(
+    policy: Float[np.ndarray, "E A"],
+    epsilon: Float[np.ndarray, "E"],
+    uniform: Float[np.ndarray, "E 2"],
+) -> tuple[Int64[np.ndarray, "E"], Float[np.ndarray, "E"]]:
+    """One action per lane from a policy, and the probability mu it had of being chosen.
+
+        mu(a) = epsilon / A + (1 - epsilon) pi(a)
+
+    `uniform` holds two draws from [0, 1) per lane: whether to act at random, and how.
+    """
+    num_actions = policy.shape[1]
+    at_random = np.minimum(uniform[:, 1] * num_actions, num_actions - 1).astype(np.int64)
+    reached = uniform[:, 1:] >= np.cumsum(policy, axis=1)
+    drawn = np.minimum(reached.sum(1), num_actions - 1)
+    action = np.where(uniform[:, 0] < epsilon, at_random, drawn)
+    chosen = np.take_along_axis(policy, action[:, None], axis=1)[:, 0]
+    return action, (epsilon / num_actions + (1 - epsilon) * chosen).astype(np.float32)
+
+
+def distillation_loss(
+    logits: Float[Tensor, "*rows A"],
+    target_logits: Float[Tensor, "*rows A"],
+    value: Float[Tensor, "*rows A"],
+    epsilon: float,
+    max_kl: float,
+) -> Float[Tensor, "*rows"]:
+    """Cross-entropy of the policy with the epsilon-greedy policy of the values (MEME).
+
+    Rows are 0 where the policy has moved from the target network's by KL(pi_T || pi) > `max_kl`.
+    The gradient flows through `logits` alone.
+    """
+    log_policy = logits.log_softmax(-1)
+    with torch.no_grad():
+        log_target = target_logits.log_softmax(-1)
+        kl = (log_target.exp() * (log_target - log_policy)).sum(-1)
+        wanted = epsilon_greedy(value, epsilon)
+    return torch.where(kl <= max_kl, -(wanted * log_policy).sum(-1), 0.0)

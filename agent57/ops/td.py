@@ -62,6 +62,24 @@ def learned_values(
     return mix_values(value, weight, learner.mixture, learner.squash_epsilon)[None]
 
 
+def split_outputs(
+    outputs: Float[Tensor, "O *rows A"], config: Config
+) -> tuple[Float[Tensor, "V *rows A"], Float[Tensor, "*rows A"] | None]:
+    """The values, and the logits of the policy if it is distilled."""
+    if config.learner.policy == "values":
+        return outputs, None
+    return outputs[:-1], outputs[-1]
+
+
+def target_policy(
+    logits: Float[Tensor, "*rows A"] | None, config: LearnerConfig
+) -> Float[Tensor, "*rows A"] | None:
+    """The distilled policy as it acts; None if the values act."""
+    if logits is None:
+        return None
+    return (at_least_float32(logits.detach()) / config.policy_temperature).softmax(-1)
+
+
 def td_errors(
     online: Float[Tensor, "V rows B A"],
     target: Float[Tensor, "V rows B A"],
@@ -71,14 +89,15 @@ def td_errors(
     gamma: Float[Tensor, "B"],
     loss: LearnerConfig,
     values: ValueKind,
+    policy: Float[Tensor, "rows B A"] | None = None,
 ) -> Float[Tensor, "V T B"]:
     """The TD errors h(G_v[t]) - Q_v[t, a[t]] of each value v, and 0 in padding.
 
     `online` and `target` are the outputs of the networks, T+1 rows, in the space of h. The returns
     G_v are of the target networks' h^-1(Q_v) and of the value's own reward (the paper, appendix
-    C): Retrace or soft Watkins Q(lambda) under the epsilon-greedy policy of the online mixture, or
-    n-step double Q-learning with the online mixture's best action. The gradient flows through
-    `online` alone.
+    C): Retrace or soft Watkins Q(lambda) under `policy`, by default the epsilon-greedy policy of
+    the online mixture, or n-step double Q-learning with the online mixture's best action. The
+    gradient flows through `online` alone.
     """
     action, mask = windows.action, windows.mask
     online = at_least_float32(online)
@@ -89,8 +108,9 @@ def td_errors(
     reward = value_rewards(windows.extrinsic, windows.intrinsic, beta, values)
     discount = gamma * windows.discount
 
-    if loss.loss == "retrace":
+    if policy is None:
         policy = epsilon_greedy(mixture, loss.target_epsilon)
+    if loss.loss == "retrace":
         returns = [
             retrace_targets(
                 r, discount, mask, v, policy, action, windows.action_prob, loss.trace_decay
@@ -98,7 +118,6 @@ def td_errors(
             for r, v in zip(reward, value, strict=True)
         ]
     elif loss.loss == "soft_watkins":
-        policy = epsilon_greedy(mixture, loss.target_epsilon)
         trace = played_traces(mixture[:-1], policy[:-1], windows, loss)
         returns = [
             soft_watkins_targets(r, discount, mask, v, policy, trace)

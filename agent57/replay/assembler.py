@@ -20,7 +20,7 @@ from agent57.replay.block import Block, Encoder, Layout
 from agent57.replay.window import padded_windows
 from agent57.types import WINDOW_AXIS, Played, Windows
 
-# New windows and the values [V, T+1, N, A] that the player saw in them, to priorities [N].
+# New windows and the outputs [O, T+1, N, A] that the player saw in them, to priorities [N].
 Prioritise = Callable[[Windows, Tensor], Tensor]
 
 
@@ -53,7 +53,7 @@ class Assembler:
         self._pool = ThreadPoolExecutor(threads, "replay-compress")
 
         lanes, period, blocks = num_lanes, sequence.replay_period, sequence.blocks_per_window
-        values = (layout.num_values, layout.num_actions)
+        values = (layout.num_values + layout.has_policy, layout.num_actions)
         self._lanes = np.arange(lanes)
         self._episode = np.zeros(lanes, np.int64)
         self._index = np.zeros(lanes, np.int64)  # of the current block in its episode
@@ -76,14 +76,14 @@ class Assembler:
         ended = played.terminated | played.truncated
         waiting = self._position == self._sequence.replay_period
         new: list[tuple[Windows, Tensor]] = []
-        blocks = self._emit(waiting, played.value, played, new, is_last=False)
+        blocks = self._emit(waiting, played.outputs, played, new, is_last=False)
         self._index[waiting] += 1
         self._position[waiting] = 0
 
         self._write(played, ended)
         self._position += 1
 
-        blocks += self._emit(ended, played.final_value, played, new, is_last=True)
+        blocks += self._emit(ended, played.final_outputs, played, new, is_last=True)
         self._start_episode(ended)
         return self._prioritised(blocks, new)
 
@@ -170,7 +170,7 @@ class Assembler:
         for name in ("action", "action_prob", "extrinsic", "intrinsic"):
             steps[name] = getattr(played, name)
         self._steps[place] = steps
-        self._value[place] = played.value.swapaxes(0, 1)
+        self._value[place] = played.outputs.swapaxes(0, 1)
 
     def _emit(
         self,

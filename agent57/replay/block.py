@@ -51,6 +51,7 @@ class Layout:
     observation_dtype: Literal["uint8", "float32"]
     num_actions: int
     num_values: int  # V
+    has_policy: bool = False  # whether logits of a policy come with the values
     num_cores: int  # C
     state: int  # H, 0 without a recurrent core
 
@@ -73,6 +74,7 @@ def make_layout(spec: EnvSpec, networks: Networks) -> Layout:
         observation_dtype=spec.observation_dtype,
         num_actions=spec.num_actions,
         num_values=networks.num_values,
+        has_policy=networks.value.policy is not None,
         num_cores=networks.num_cores,
         state=networks.state_size,
     )

@@ -127,11 +127,11 @@ def test_advantages_have_mean_zero_by_law() -> None:
     net = make_nets().nets[0]
     seen = {}
     net.value.register_forward_hook(lambda *call: seen.update(value=call[2]))
-    q, _ = net(torch.randn(T, B, 3), torch.randn(T, B, A + J + 2), torch.zeros(2, B, H))
+    (q,), _ = net(torch.randn(T, B, 3), torch.randn(T, B, A + J + 2), torch.zeros(2, B, H))
     torch.testing.assert_close(q.mean(-1, keepdim=True), seen["value"])
     shifted = net.advantage[2].bias.data
     shifted += 3.0  # the same for every action
-    again, _ = net(torch.randn(T, B, 3), torch.randn(T, B, A + J + 2), torch.zeros(2, B, H))
+    (again,), _ = net(torch.randn(T, B, 3), torch.randn(T, B, A + J + 2), torch.zeros(2, B, H))
     torch.testing.assert_close(again.mean(-1, keepdim=True), seen["value"])
 
 
