@@ -221,6 +221,7 @@ def _laptop_vector(config: Config) -> Config:
         learner=replace(
             learner,
             batch_size=32,
+            learning_rate=3e-4,  # more makes greedy actions of a normalised network flicker
             target_period=learner.target_period // 6,
             td_scale="both",
             cross_mixture=0.5 if config.family.arms > 1 else 1.0,

@@ -49,7 +49,7 @@ def former_vectors(config: Config) -> Config:
         replay=replace(config.replay, samples_per_insert=8.0),
         learner=replace(
             config.learner,
-            learning_rate=2 * config.learner.learning_rate,
+            learning_rate=1e-3,
             td_scale="priority",
             cross_mixture=1.0,
         ),
