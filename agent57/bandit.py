@@ -31,11 +31,14 @@ class Controller:
         num_arms: int,
         rng: np.random.Generator,
         only_arm: int | None = None,
+        first_arm: int = 0,
     ) -> None:
+        """The sweep through all arms begins with `first_arm`."""
         self._config = config
         self._num_arms = num_arms
         self._rng = rng
         self._only_arm = only_arm
+        self._first_arm = first_arm
         self._num_selected = 0
         self._episodes: deque[tuple[int, float]] = deque(maxlen=config.window)
 
@@ -48,7 +51,7 @@ class Controller:
             return self._random_arm()
         # The sweep counts selections, not returns: with several lanes, others are still playing.
         if self._num_selected <= self._num_arms:
-            return self._num_selected - 1
+            return (self._first_arm + self._num_selected - 1) % self._num_arms
         if self._rng.random() < self._config.epsilon:
             return self._random_arm()
         counts, means = self.statistics()
@@ -99,7 +102,9 @@ def make_controller(
 ) -> Controller:
     """The controller of a lane, given its index among all lanes of all actors.
 
-    fixed plays arm `lane` mod N, exploit arm 0.
+    fixed plays arm `lane` mod N, exploit arm 0. Staggered sweeps of adjacent lanes begin with
+    adjacent arms, so that all arms are played from the start.
     """
     only_arm = {"fixed": lane % num_arms, "exploit": 0}.get(config.kind)
-    return Controller(config, num_arms, rng, only_arm)
+    first_arm = lane % num_arms if config.sweep == "staggered" else 0
+    return Controller(config, num_arms, rng, only_arm, first_arm)

@@ -25,6 +25,9 @@ LATER_FIELDS: dict[int, tuple[str, ...]] = {
         "network.vector_input",
         "network.arm_input",
         "network.average_rate",
+        "network.skip",
+        "controller.sweep",
+        "evaluator_controller.sweep",
         "network.torso",
         "learner.watkins_tolerance",
         "learner.value_loss",
@@ -192,6 +195,8 @@ class ControllerConfig:
     kind: Literal["ucb", "uniform", "fixed", "exploit"] = "ucb"  # fixed: lane l plays arm l mod N
     window: int = 160  # episodes, tau; paper: 160 in section 4, 90 in the table
     bonus: float = 1.0  # the paper's UCB beta, table
+    # The first arm of the sweep through all arms: 0 in every lane, or staggered: arm l mod N
+    sweep: Literal["aligned", "staggered"] = "aligned"
     epsilon: float = 0.5  # table
 
     def check(self, group: str) -> None:
@@ -269,6 +274,7 @@ class NetworkConfig:
     rnd_size: int = 128  # outputs of the random and of the trained RND network, NGU
     reward_input: Literal["raw", "squash"] = "raw"  # how the previous rewards enter the network
     average_rate: float = 0.0  # at which the networks of evaluations follow the online; 0: equal
+    skip: bool = False  # the heads see the inputs of the core beside its output
     vector_input: Literal["raw", "standard"] = "raw"  # standard: coordinates by running moments
     normalise: Literal["none", "layer"] = "none"  # layer norm in the value networks; PQN, BTR
     initial_weights: Literal["pytorch", "scaled"] = "pytorch"  # of the value networks; spec 44

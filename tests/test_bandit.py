@@ -1,5 +1,6 @@
 import io
 import itertools
+from typing import Any
 
 import numpy as np
 import pytest
@@ -208,3 +209,12 @@ def test_continues_from_its_saved_state(num_episodes: int) -> None:
         assert resumed.best() == bandit.best()
         bandit.observe(arm, float(episode_return))
         resumed.observe(arm, float(episode_return))
+
+
+@pytest.mark.parametrize("sweep", ["aligned", "staggered"])
+def test_staggered_sweeps_of_lanes_begin_with_different_arms(sweep: Any) -> None:
+    for lane in (0, 2, 5):
+        rng = np.random.default_rng(0)
+        controller = make_controller(ControllerConfig(sweep=sweep), 4, lane, rng)
+        first = lane if sweep == "staggered" else 0
+        assert [controller.select() for _ in range(4)] == [(first + i) % 4 for i in range(4)]

@@ -497,6 +497,7 @@ def test_pixels_and_grids_are_learned_from(kind: str, shape: tuple[int, ...]) ->
         {"network": {"core": "none"}},
         {"network": {"reward_input": "squash"}},
         {"network": {"normalise": "layer"}},
+        {"network": {"skip": True}},
         {"learner": {"loss": "n_step", "n_step": 3}},
     ],
 )

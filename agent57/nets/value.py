@@ -51,8 +51,11 @@ class ValueNet(nn.Module):
             _, _, bias, _ = self.core.all_weights[0]
             nn.init.constant_(bias[size : 2 * size], config.forget_bias)  # a new network remembers
 
+        self._has_skip = config.skip
+        self.num_hidden = size + (width if config.skip else 0)
+
         def make_head(num_outputs: int) -> nn.Sequential:
-            hidden = nn.Linear(size + num_arms, config.head_size)
+            hidden = nn.Linear(self.num_hidden + num_arms, config.head_size)
             unit = nn.LeakyReLU(config.head_slope, inplace=True)
             return nn.Sequential(
                 *layer(hidden, unit, is_normalised), nn.Linear(config.head_size, num_outputs)
@@ -88,7 +91,7 @@ class ValueNet(nn.Module):
         state: Float[Tensor, "2 B H"],
         arm: Int[Tensor, "B N"] | None,
     ) -> tuple[Float[Tensor, "K T *rows A"], Float[Tensor, "T B U"], Float[Tensor, "2 B H"]]:
-        """Values of all actions, the output of the core, and the state after the last row.
+        """Values of all actions, what the heads saw of the core, and the state after the last row.
 
         `arm` are the arms that enter the heads of each window, for rows [B, N]; None: rows [B].
         """
@@ -103,6 +106,8 @@ class ValueNet(nn.Module):
         else:
             hidden, (h, c) = self.core(core_input, (state[:1].contiguous(), state[1:].contiguous()))
             state = torch.cat([h, c])
+        if self._has_skip:
+            hidden = torch.cat([hidden, core_input], dim=-1)
         value = torch.stack([self._duel(*head, hidden, arm) for head in self._heads])
         return value, hidden, state
 
@@ -164,10 +169,11 @@ class ValueNets(nn.Module):
             )
             for _ in range(num_nets)
         )
+        num_hidden = sum(cast(ValueNet, net).num_hidden for net in self.nets)
         # The policy head sees the outputs of all cores (MEME's policy distillation).
         self.policy = (
             nn.Sequential(
-                nn.Linear(num_nets * network.state_size + arms_in_head, network.head_size),
+                nn.Linear(num_hidden + arms_in_head, network.head_size),
                 nn.ReLU(inplace=True),
                 nn.Linear(network.head_size, num_actions),
             )

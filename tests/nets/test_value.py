@@ -213,3 +213,14 @@ def test_regression_state_shifted_along_the_wrong_axis() -> None:
     changed, _ = nets(**other)
     assert torch.equal(value[:, :, [0, 2]], changed[:, :, [0, 2]])
     assert not torch.equal(value[:, :, 1], changed[:, :, 1])
+
+
+def test_with_a_skip_heads_see_the_inputs_of_the_core() -> None:
+    for skip, differs in ((True, True), (False, False)):
+        nets, inputs = make_nets(replace(CONFIG, skip=skip)), make_inputs()
+        for net in nets.nets:
+            for weight in net.core.parameters():
+                torch.nn.init.zeros_(weight)
+        first = nets(**inputs)[0]
+        second = nets(**{**inputs, "prepared": inputs["prepared"] + 1})[0]
+        assert torch.equal(first, second) != differs
