@@ -48,7 +48,7 @@ def draw_curves_and_arms(
         arms=[f"{j}: β {beta:.2g}, γ {gamma:.5g}" for j, (beta, gamma) in enumerate(arms)],
         max_frames=float(next(iter(with_arms.values()))[0].bin_frames[-1]),
         x_label="frames",
-        note=f"{note(experiment, budget)}; best arm: seed 0",
+        note=f"{note(experiment, budget)}; best arm: the evaluator's, seed 0",
         files=[out / "arms.png", out / "arms.svg"],
     )
     return [*names, "arms"]

@@ -189,7 +189,7 @@ def arm_maps(
     axes[0, -1].legend(
         fontsize=7, frameon=False, loc="lower right", bbox_to_anchor=(1, 1), borderaxespad=0
     )
-    _save(figure, f"{note}; grey: not played; best arm: the evaluator's choice", files)
+    _save(figure, f"{note}; grey: not played", files)
 
 
 def _scale(panels: list[np.ndarray]) -> tuple[float, float]:

@@ -6,7 +6,6 @@ The training neither renders nor waits.
 
 import base64
 import io
-import time
 from dataclasses import replace
 from typing import Any
 
@@ -18,7 +17,7 @@ from agent57.envs.atari import ATARI_GAMES, AtariEnv
 from agent57.envs.make import make_env
 from agent57.envs.spec import EnvironmentFault, VectorEnv
 
-TURN_SECONDS = 0.5  # of core time for all lanes; the rest of long episodes follows later
+TURN_STEPS = 500  # of a lane for one picture; the rest of a long episode follows later
 MAX_SIDE = 240  # pixels of a picture
 ONE = np.ones(1, bool)
 
@@ -43,13 +42,9 @@ class LaneCamera:
 
     def pictures(self, lanes: list[Lane]) -> list[dict[str, str]]:
         """Return the picture of each lane, or the reason why there is none."""
-        started, share = time.process_time(), TURN_SECONDS / max(1, len(lanes))
-        ends = [started + share * (i + 1) for i in range(len(lanes))]  # no lane takes all the time
-        return [
-            self._picture(lane["name"], lane, end) for lane, end in zip(lanes, ends, strict=True)
-        ]
+        return [self._picture(lane["name"], lane) for lane in lanes]
 
-    def _picture(self, name: str, lane: Lane, end: float) -> dict[str, str]:
+    def _picture(self, name: str, lane: Lane) -> dict[str, str]:
         if "picture" in lane:
             return {"source": as_png(np.array(lane["picture"], np.uint8))}
         if "actions" not in lane:
@@ -57,7 +52,7 @@ class LaneCamera:
         try:
             if name not in self._replays:
                 self._replays[name] = _Replay(self._make_env())
-            return self._replays[name].picture(lane, end)
+            return self._replays[name].picture(lane)
         except (ConfigError, EnvironmentFault, ValueError) as error:
             return {"note": str(error)}
 
@@ -78,7 +73,7 @@ class _Replay:
         self._return = 0.0
         self._is_over = False
 
-    def picture(self, lane: Lane, end: float) -> dict[str, str]:
+    def picture(self, lane: Lane) -> dict[str, str]:
         actions = np.frombuffer(base64.b64decode(lane["actions"]), np.dtype(lane["dtype"]))
         episode = (int(lane["episode"]), int(lane["seed"]))
         played = len(self._actions)
@@ -86,7 +81,7 @@ class _Replay:
             self._env.reset(ONE, np.array([lane["seed"]], np.int64))
             self._episode, self._actions, self._return = episode, np.empty(0, np.int64), 0.0
             self._is_over = False
-        self._play(actions[len(self._actions) :], end)
+        self._play(actions[len(self._actions) :][:TURN_STEPS])
         left = len(actions) - len(self._actions)
         if left and not self._is_over:
             return {"note": f"catching up: {left:,} steps behind"}
@@ -94,10 +89,10 @@ class _Replay:
             return {"note": "played again, this episode takes another course"}
         return {"source": as_png(self._env.render(0))}
 
-    def _play(self, actions: np.ndarray, end: float) -> None:
+    def _play(self, actions: np.ndarray) -> None:
         count = 0
         for action in actions:
-            if self._is_over or time.process_time() > end:
+            if self._is_over:
                 break
             step = self._env.step(np.array([action], np.int64))
             self._return += float(step.reward[0])

@@ -34,6 +34,7 @@ COOKIE = "agent57_token"
 POLL_SECONDS = 1.0  # between two looks at the records
 LANE_SECONDS = 0.5  # between two pictures of a lane
 REST = 100  # seconds of rest for a second of work: at most 1 % of a core
+MAX_LANE_SECONDS = 5.0
 LANE_REST = 10  # the same for pictures, which are drawn at a low priority
 REPLAYED = ("actions", "dtype", "seed", "picture")  # what only the painter needs
 ALIVE_SECONDS = 15.0  # between two comments that keep a connection open
@@ -177,8 +178,10 @@ class LivePage:
                 work = partial(self.painter.draw, config, lanes)
                 seconds, pictures = await loop.run_in_executor(self._waiter, work)
                 for lane, picture in zip(lanes, pictures, strict=True):
-                    messages.put_nowait(event("picture", {"name": lane["name"], **picture}))
-            await asyncio.sleep(pause_after(seconds, LANE_SECONDS, LANE_REST))
+                    moment = {name: lane[name] for name in ("name", "episode", "steps")}
+                    messages.put_nowait(event("picture", {**moment, **picture}))
+            pause = pause_after(seconds, LANE_SECONDS, LANE_REST)
+            await asyncio.sleep(min(pause, MAX_LANE_SECONDS))
 
     def _moved_lanes(
         self, keys: Sequence[str], shown: dict[str, int]

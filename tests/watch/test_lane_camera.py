@@ -64,10 +64,9 @@ def test_a_glance_tells_what_the_lane_did_and_why() -> None:
 
 def test_a_long_episode_is_caught_up_with_in_turns(monkeypatch: pytest.MonkeyPatch) -> None:
     player, env, camera = playing("CartPole-v1", 6)
-    monkeypatch.setattr(lane_camera, "TURN_SECONDS", -1.0)
+    monkeypatch.setattr(lane_camera, "TURN_STEPS", 4)
     lanes = [{"name": "a", **player.glances(1)[0]}]
-    assert camera.pictures(lanes) == [{"note": "catching up: 6 steps behind"}]
-    monkeypatch.setattr(lane_camera, "TURN_SECONDS", 1.0)
+    assert camera.pictures(lanes) == [{"note": "catching up: 2 steps behind"}]
     assert "source" in camera.pictures(lanes)[0]
     env.close()
 

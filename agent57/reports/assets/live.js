@@ -119,6 +119,7 @@
       lanesBox.lastChild.append(box);
     }
     const seen = lanes.get(lane.name);
+    seen.steps = lane.steps;
     if (seen.episode !== lane.episode) { seen.episode = lane.episode; seen.novelty = []; }
     if (lane.novelty !== null) seen.novelty = [...seen.novelty, lane.novelty].slice(-80);
     const title = lane.source === "evaluator" ? `evaluator (${lane.phase})` : `lane ${lane.lane}, epsilon ${short(lane.epsilon)}`;
@@ -134,7 +135,8 @@
     const seen = lanes.get(picture.name);
     if (!seen) return;
     if (picture.source) seen.image.src = picture.source;
-    seen.note.textContent = picture.note || "";
+    const isBehind = picture.episode !== seen.episode || seen.steps - picture.steps > 10; // drawn later than told
+    seen.note.textContent = picture.note || (isBehind ? `picture of step ${whole(picture.steps)}` : "");
   };
 
   Page.listen((kind) => {
