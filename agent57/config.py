@@ -39,6 +39,7 @@ LATER_FIELDS: dict[int, tuple[str, ...]] = {
         "learner.policy_kl",
         "learner.policy_temperature",
         "learner.weight_decay",
+        "cluster.publish_seconds",
     ),
     6: (),
     5: ("network.head_slope",),
@@ -471,6 +472,7 @@ class ClusterConfig:
     actor_threads: int = 1  # of torch in each of them, and to compress blocks
     shards: int = 1  # processes that hold the replay, beside the learner
     learners: int = 1  # GPUs or processes that share the windows of each batch
+    publish_seconds: float = 0.0  # between two versions of the weights sent to actors, at least
     ray_address: str = ""  # host:port of a running Ray; "": the one on this machine, or a new one
     dashboard: bool = False  # Ray's own, on loopback, where Ray is started by the run
 
@@ -479,6 +481,10 @@ class ClusterConfig:
             self, "cluster", "actors", "actor_cpus", "actor_threads", "shards", "learners"
         )
         require_unit(self, "cluster", "actor_gpus")
+        require(
+            0 <= self.publish_seconds < math.inf,
+            f"cluster.publish_seconds must not be negative or infinite, got {self.publish_seconds}",
+        )
         require(
             self.shards <= self.actors,
             f"cluster.shards must not exceed cluster.actors ({self.actors}): each actor fills one "

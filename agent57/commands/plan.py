@@ -62,6 +62,7 @@ class Row:
     lanes: int | None  # of each actor; None: the scale's
     machines: Machines
     learners: int = 1
+    publish_seconds: float = 0.0  # 0: as given
 
 
 def _ladder(network_gbits: float) -> list[Row]:
@@ -76,8 +77,9 @@ def _ladder(network_gbits: float) -> list[Row]:
         Row("workstation with a GPU", 14, 16, machines(16, tflops=40)),
         Row("64 actors", 64, 4, machines(64, 2, tflops=40)),
         Row("256 actors, as the paper", 256, 1, machines(64, 5, tflops=40)),
-        Row("1,000 actors", 1000, 1, machines(64, 17, tflops=40), 4),
-        Row("10,000 actors", 10_000, 1, machines(64, 158, tflops=40), 8),
+        Row("1,000 actors", 1000, 1, machines(64, 17, tflops=40), 4, 1.0),
+        Row("10,000 actors", 10_000, 1, machines(64, 158, tflops=40), 4, 10.0),
+        Row("10,000 actors in 640 processes", 640, 16, machines(64, 11, tflops=40), 16, 1.0),
     ]
 
 
@@ -131,7 +133,7 @@ def _configured(known: PlanOptions, rest: list[str], row: Row) -> Config:
     config = replace(
         config,
         run=replace(config.run, frames=frames),
-        cluster=replace(config.cluster, learners=row.learners),
+        cluster=replace(config.cluster, learners=row.learners, publish_seconds=row.publish_seconds),
     )
     if row.actors == 1:
         config = apply_overrides(config, rest)

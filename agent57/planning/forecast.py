@@ -148,6 +148,9 @@ def forecast(config: Config, spec: EnvSpec, costs: Costs, machines: Machines) ->
     num_steps = config.run.frames / spec.frames_per_step
     warm_steps = min(num_steps, config.replay.min_windows * config.sequence.replay_period)
     first, other, replay = _memory(config, spec, costs, sizes, machines)
+    sent = pace * work.sent
+    if config.cluster.publish_seconds:
+        sent = min(sent, work.weights / config.cluster.publish_seconds)
     return Forecast(
         steps_per_second=pace,
         updates_per_second=pace * work.updates,
@@ -158,7 +161,7 @@ def forecast(config: Config, spec: EnvSpec, costs: Costs, machines: Machines) ->
         first_bytes=first,
         other_bytes=other,
         replay_bytes=replay,
-        sent_bytes=pace * work.sent * (machines.machines - 1),
+        sent_bytes=sent * (machines.machines - 1),
         received_bytes=pace * work.received,
     )
 
@@ -175,6 +178,7 @@ class _Work:
     draw: float
     insert: float
     drive: float
+    weights: float  # bytes of one version of the weights
     sent: float  # bytes of weights to each other machine
     received: float  # bytes of blocks from all other machines
 
@@ -215,6 +219,7 @@ def _work(config: Config, spec: EnvSpec, costs: Costs, sizes: Sizes) -> _Work:
         draw=updates * batch_rows * costs.sample,
         insert=costs.insert if is_cluster else 0.0,
         drive=messages * costs.message if is_cluster else 0.0,
+        weights=sizes.weight_bytes,
         sent=min(calls, updates) * sizes.weight_bytes,
         received=costs.block_bytes(spec, period, sizes.state_bytes) / period,
     )
@@ -278,11 +283,14 @@ def _on_cluster(config: Config, costs: Costs, work: _Work, machines: Machines) -
         ]
     others = machines.machines - 1
     bandwidth = machines.network_gbits * 1e9 / 8
+    sent = others * work.sent
+    if cluster.publish_seconds and others * work.weights / cluster.publish_seconds <= bandwidth:
+        sent = 0.0  # versions are too far apart to fill the network at any pace
     return [
         *found,
         Resource(name="cores of actors", demand=work.act, capacity=others * machines.cores),
         Resource(name="cores beside the learner", demand=beside, capacity=machines.cores),
-        Resource(name="network, weights", demand=others * work.sent, capacity=bandwidth),
+        Resource(name="network, weights", demand=sent, capacity=bandwidth),
         Resource(name="network, blocks", demand=work.received, capacity=bandwidth),
     ]
 

@@ -106,6 +106,18 @@ def test_weights_fill_the_network() -> None:
     assert found.sent_bytes == pytest.approx(sizes.weight_bytes)
 
 
+def test_versions_far_apart_do_not_fill_the_network() -> None:
+    config = tiny(actors=4)
+    sizes = count_sizes(config, check_env(config.env))
+    machines = Machines(cores=100, machines=3, network_gbits=8e-9 * sizes.weight_bytes)
+    apart = replace(config, cluster=replace(config.cluster, publish_seconds=4.0))
+    found = predict(apart, replace(FREE, act_lane=1e-3), machines)
+    assert found.bottleneck == "actors"  # two machines, a version every four seconds
+    assert found.sent_bytes == pytest.approx(2 * sizes.weight_bytes / 4)
+    often = replace(config, cluster=replace(config.cluster, publish_seconds=0.1))
+    assert predict(often, FREE, machines).bottleneck == "network, weights"
+
+
 def test_memory_by_hand() -> None:
     config = tiny(actors=4)
     sizes = count_sizes(config, check_env(config.env))

@@ -6,8 +6,9 @@ them are brought back if one dies.
 """
 
 import tempfile
+import time
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 
 from agent57.config import Config
@@ -39,6 +40,7 @@ class Published:
     ref: Ref
     version: int
     is_taken: bool = False  # by anybody; else there is no need of newer ones
+    since: float = field(default_factory=time.monotonic)  # on the monotonic clock
 
 
 class Learning:
@@ -147,9 +149,13 @@ class Learning:
     # Weights
 
     def publish(self) -> None:
-        """Put newer weights into the store of objects, once per version, if anybody needs them."""
+        """Put newer weights into the store of objects, once per version, if anybody needs them.
+
+        Each version travels to every machine with actors: many machines want fewer versions.
+        """
         has_newer = self.published.version < self._tally.version
-        if self._is_publishing or not has_newer or not self.published.is_taken:
+        is_early = time.monotonic() - self.published.since < self._config.cluster.publish_seconds
+        if self._is_publishing or is_early or not has_newer or not self.published.is_taken:
             return
         self._is_publishing = True
         learner = self._learners[0]

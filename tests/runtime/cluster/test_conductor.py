@@ -146,6 +146,13 @@ def test_batches_are_drawn_before_the_learner_needs_them(tmp_path: Path) -> None
     assert min(seen[5:]) >= UPDATES_AHEAD - 1  # one may have come back a moment ago
 
 
+def test_versions_of_the_weights_are_as_far_apart_as_asked_for(tmp_path: Path) -> None:
+    play = Play(cluster_config(cluster={"publish_seconds": 1e6}), tmp_path)
+    play.run()
+    assert play.cluster.tally.updates > 0
+    assert play.cluster.learning.published.version == 0
+
+
 def test_weights_are_published_once_per_version_and_only_when_wanted(tmp_path: Path) -> None:
     play = Play(CONFIG, tmp_path)
     play.run()
