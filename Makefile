@@ -1,15 +1,17 @@
 # `make train` and `make test` work on a fresh machine: they set up .venv first.
-PYTHON ?= python3.11
+# The newest Python that serves, or PYTHON= of your choice.
+PYTHON ?= $(shell for p in python3.13 python3.12 python3.11 python3; do \
+	command -v $$p > /dev/null && { echo $$p; break; }; done)
 VENV := .venv
 BIN := $(VENV)/bin
 GAME ?= pong
 ARGS ?=
 
-.PHONY: train test learn lint setup
+.PHONY: train test learn lint docs setup
 
 $(VENV)/.ready: pyproject.toml
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
-	$(BIN)/pip install --quiet --disable-pip-version-check --editable ".[dev,minigrid,report]"
+	$(BIN)/pip install --quiet --disable-pip-version-check --editable ".[dev,docs,atari,minigrid,report]"
 	touch $@
 
 setup: $(VENV)/.ready
@@ -27,7 +29,11 @@ lint: setup
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 
-test: lint
+# Broken links and missing pages are errors.
+docs: setup
+	$(BIN)/mkdocs build --strict --quiet --site-dir build/site
+
+test: lint docs
 	$(BIN)/pytest
 
 learn: setup

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from agent57.trained.loaded_policy import Policy as Policy
     from agent57.trained.loaded_policy import load as load
 
-__version__ = "0.1.0"
+__version__ = "0.2.0"
 
 # Idle OpenMP threads should sleep, not spin: spinning starves the emulators and other processes.
 # OpenMP reads this when torch is loaded.
