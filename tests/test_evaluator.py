@@ -143,3 +143,19 @@ def test_continues_exactly_from_its_saved_state(num_episodes: int) -> None:
     assert run(evaluator, 12) == run(other, 12)
     assert evaluator.mean_return == other.mean_return
     assert same_tree(evaluator.state_dict(), other.state_dict())
+
+
+@pytest.mark.parametrize(("num_episodes", "lanes"), [(2, 1), (4, 1), (7, 1), (7, 3)])
+def test_a_successor_in_the_midst_of_an_episode_plays_that_episode_anew(
+    num_episodes: int, lanes: int
+) -> None:
+    evaluator, successor = make_evaluator(lanes=lanes), make_evaluator(lanes=lanes)
+    episodes = run(evaluator, num_episodes)
+    for _ in range(2):  # of four steps
+        assert not evaluator.step(frames=77)
+    successor.load_lasting_state(evaluator.lasting_state())
+    episodes += run(successor, 20 - len(episodes))
+    phases = [episode.phase for episode in episodes]
+    assert phases[:20] == (["train"] * 5 + ["evaluate"] * 5) * 2
+    scores = [e.episode_return for e in episodes[:20] if e.phase == "evaluate"]
+    assert successor.mean_return == pytest.approx(np.mean(scores[5:]))
