@@ -16,7 +16,7 @@ CONFIG_VERSION = 9
 # Fields that a file of this version or an older one may lack. Its run was trained with what is now
 # the default, except that forget gates began at 0 for a while.
 LATER_FIELDS: dict[int, tuple[str, ...]] = {
-    8: ("env.raw", "env.kwargs", "env.wrapper", "env.observe"),
+    8: ("env.raw", "env.kwargs", "env.wrapper", "env.observe", "cluster.answer_seconds"),
     7: (
         "env.step_seconds",
         "run.kind",
@@ -475,11 +475,13 @@ class ClusterConfig:
     publish_seconds: float = 0.0  # between two versions of the weights sent to actors, at least
     ray_address: str = ""  # host:port of a running Ray; "": the one on this machine, or a new one
     dashboard: bool = False  # Ray's own, on loopback, where Ray is started by the run
+    answer_seconds: float = 600.0  # that a process may take for a call before it is replaced
 
     def __post_init__(self) -> None:
         require_positive(
-            self, "cluster", "actors", "actor_cpus", "actor_threads", "shards", "learners"
-        )
+            self, "cluster", "actors", "actor_cpus", "actor_threads", "shards", "learners",
+            "answer_seconds",
+        )  # fmt: skip
         require_unit(self, "cluster", "actor_gpus")
         require(
             0 <= self.publish_seconds < math.inf,

@@ -14,6 +14,7 @@ from ale_py.vector_env import AtariVectorEnv
 from agent57.config import EnvConfig, require
 from agent57.envs.episode_log import EpisodeLog, check_fits, rebuild
 from agent57.envs.games import ATARI_GAMES
+from agent57.envs.pending import pending
 from agent57.envs.spec import EpisodeRecord, Lanes, Step
 from agent57.types import EnvSpec
 
@@ -61,9 +62,10 @@ class AtariEnv:
         """Start a new episode in the lanes of the mask; the current observations of all lanes."""
         self._lanes.check_reset(lanes, seeds)
         if lanes.any():
-            self._observation, told = self._emulator.reset(
-                seed=seeds[lanes].astype(np.int64), options={"reset_mask": lanes}
-            )
+            with pending(f"{self.spec.name}: reset"):
+                self._observation, told = self._emulator.reset(
+                    seed=seeds[lanes].astype(np.int64), options={"reset_mask": lanes}
+                )
             self._first_frames[lanes] = told["episode_frame_number"][lanes]
             self._lanes.begin(lanes)
             self._log.begin(lanes, seeds)
@@ -72,7 +74,8 @@ class AtariEnv:
     def step(self, action: np.ndarray) -> Step:
         """Play one action per lane, for `frame_skip` emulator frames."""
         action = self._lanes.check_action(action)
-        self._observation, reward, terminated, _, _ = self._emulator.step(action)
+        with pending(f"{self.spec.name}: step"):
+            self._observation, reward, terminated, _, _ = self._emulator.step(action)
         reward = reward.astype(np.float32)
         self._log.record(action, reward)
         num_frames = self._log.num_steps * self._config.frame_skip

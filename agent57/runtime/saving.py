@@ -20,6 +20,7 @@ FREE_FIELDS = {
     "run.frames", "run.device", "run.threads", "run.log_frames", "run.checkpoint_seconds",
     "run.checkpoints_kept", "cluster.ray_address", "cluster.dashboard", "cluster.actor_cpus",
     "cluster.actor_gpus", "cluster.actor_threads", "cluster.learners", "env.step_seconds",
+    "cluster.answer_seconds",
 }  # fmt: skip
 
 

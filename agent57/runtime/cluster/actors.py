@@ -124,7 +124,7 @@ class Acting:
         )
         ref = actor.process.start.remote(state, actor.lasting)
         act = partial(self._actor_started, actor, actor.process)
-        self._calls.expect(ref, act, is_patient=True)
+        self._calls.expect(ref, act, f"actor {actor.index}", is_patient=True)
 
     def _actor_started(self, actor: Player, process: Process, ref: Ref) -> None:
         try:
@@ -160,7 +160,8 @@ class Acting:
         published.is_taken = True
         play = actor.process.play.options(num_returns=2)
         blocks, ref = play.remote(published.ref, published.version)
-        self._calls.expect(ref, partial(self._played, actor, actor.process, blocks))
+        act = partial(self._played, actor, actor.process, blocks)
+        self._calls.expect(ref, act, f"actor {actor.index}")
 
     def _played(self, actor: Player, process: Process, blocks: Ref, ref: Ref) -> None:
         self.num_playing -= 1
@@ -189,7 +190,8 @@ class Acting:
         weights = (published.ref, published.version)
         ref = evaluator.process.start.remote(state, evaluator.lasting, *weights)
         self._is_evaluating = True
-        self._calls.expect(ref, partial(self._evaluator_started, evaluator.process))
+        act = partial(self._evaluator_started, evaluator.process)
+        self._calls.expect(ref, act, "the evaluator")
 
     def _evaluator_started(self, process: Process, ref: Ref) -> None:
         try:
@@ -217,7 +219,7 @@ class Acting:
         self._is_evaluating = True
         process, published = self._evaluator.process, self._learning.published
         ref = process.play.remote(published.ref, published.version, self.num_frames)
-        self._calls.expect(ref, partial(self._evaluated, process))
+        self._calls.expect(ref, partial(self._evaluated, process), "the evaluator")
 
     def _evaluated(self, process: Process, ref: Ref) -> None:
         try:

@@ -6,9 +6,12 @@ queues. Nothing here knows what the calls are about.
 
 import math
 import os
+import secrets
+import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 
 import ray
@@ -17,6 +20,7 @@ from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
 from agent57.config import Config, ConfigError, require
 from agent57.runtime.cluster.tally import Died, Gone, PartLost
+from agent57.runtime.watchdog import end_process
 
 Process = Any  # a handle whose type Ray makes at run time: process.method.remote(...)
 Ref = Any  # to what a call will answer
@@ -24,14 +28,32 @@ Ref = Any  # to what a call will answer
 NAMESPACE = "agent57"
 LEAST_STORE_BYTES = 2**28  # of objects that are under way
 WAIT_SECONDS = 0.2  # for an answer, before the view and signals are looked after
+WATCH_SECONDS = 0.05  # between two looks at Ray's own processes
+RAY_PROCESSES = ("raylet", "gcs_server")
+STOP_SECONDS = 20.0  # that a call has left once the run was told to stop
 
 
 class Calls:
-    """What is to be done with each answer."""
+    """What is to be done with each answer.
 
-    def __init__(self) -> None:
+    A call that takes longer than `limit_seconds` counts as that of a dead process: whoever expects
+    the answer is told `Died`, and the late answer is dropped. Once `is_stopping`, a call has only
+    STOP_SECONDS left.
+    """
+
+    def __init__(
+        self,
+        limit_seconds: float = math.inf,
+        warn: Callable[[str], None] = lambda _: None,
+    ) -> None:
+        self.limit_seconds = limit_seconds
+        self._warn = warn
+        self._limited_since = 0.0  # when the limit was set, on the monotonic clock
         self._pending: dict[Ref, Callable[[Ref], None]] = {}
+        self._begun: dict[Ref, tuple[float, str]] = {}  # when each was called, and who
         self._patient: set[Ref] = set()
+        self._overdue: set[Ref] = set()
+        self.is_stopping: Callable[[], bool] = lambda: False
         node = ray.get_runtime_context().get_node_id()
         self._here = NodeAffinitySchedulingStrategy(node, soft=False)
 
@@ -43,9 +65,15 @@ class Calls:
         options = {"num_cpus": cpus, "num_gpus": gpus, "scheduling_strategy": place}
         return ray.remote(kind).options(**options).remote(*args)
 
-    def expect(self, ref: Ref, act: Callable[[Ref], None], *, is_patient: bool = False) -> None:
-        """Have `act` called when the answer is there. `settle` does not wait for patient ones."""
+    def expect(
+        self, ref: Ref, act: Callable[[Ref], None], who: str, *, is_patient: bool = False
+    ) -> None:
+        """Have `act` called when the answer of `who` is there, or is overdue.
+
+        Patient calls have no limit, and `settle` does not wait for them.
+        """
         self._pending[ref] = act
+        self._begun[ref] = (time.monotonic(), who)
         if is_patient:
             self._patient.add(ref)
 
@@ -74,9 +102,31 @@ class Calls:
                 ready, _ = ray.wait(pending, num_returns=len(pending), timeout=0)
         except RayError as error:
             raise PartLost(f"Ray failed: {_first_line(error)}") from error
-        for ref in ready:
+        for ref in (*ready, *self._take_overdue(ready)):
             self._patient.discard(ref)
+            self._begun.pop(ref)
             self._pending.pop(ref)(ref)
+            self._overdue.discard(ref)
+
+    def _take_overdue(self, ready: list[Ref]) -> list[Ref]:
+        """Calls that have had their time, but for those that are ready."""
+        found = [
+            ref
+            for ref, (begun, _) in self._begun.items()
+            if ref not in self._patient and ref not in ready and self._has_expired(begun)
+        ]
+        for who in dict.fromkeys(self._begun[ref][1] for ref in found):
+            self._warn(
+                f"{who} has not answered for {self.limit_seconds:g} s and counts as dead: "
+                f"raise cluster.answer_seconds if it is only slow"
+            )
+        self._overdue.update(found)
+        return found
+
+    def _has_expired(self, begun: float) -> bool:
+        if self.is_stopping() and self.limit_seconds > STOP_SECONDS:
+            self.limit_seconds, self._limited_since = STOP_SECONDS, time.monotonic()
+        return time.monotonic() - max(begun, self._limited_since) > self.limit_seconds
 
     def settle(self, *, patience: float = 0.0) -> None:
         """Act on all answers that are under way, and on patient ones until none comes for long.
@@ -95,7 +145,22 @@ class Calls:
 
     def answers(self, refs: list[Ref]) -> list[Any]:
         """What some calls answered; raises `Died` or `Gone` if one of them cannot."""
+        begun, missing = time.monotonic(), refs
         try:
+            while missing and not self._overdue.intersection(refs):
+                # In small pieces, because nothing else looks at signals meanwhile.
+                _, missing = ray.wait(
+                    missing, num_returns=len(missing), timeout=WAIT_SECONDS, fetch_local=False
+                )
+                if missing and self._has_expired(begun):
+                    self._overdue.update(missing)
+                    self._warn(
+                        f"a process has not answered for {self.limit_seconds:g} s: "
+                        f"going on without it"
+                    )
+            if self._overdue.intersection(refs):
+                self._overdue.difference_update(missing)
+                raise Died(f"no answer within {self.limit_seconds:g} s")
             return ray.get(refs)
         except RayTaskError as error:
             if isinstance(error.cause, RayError):
@@ -122,7 +187,12 @@ class Calls:
 
 
 @contextmanager
-def connected(config: Config, address: str, store_bytes: int) -> Iterator[None]:
+def connected(
+    config: Config,
+    address: str,
+    store_bytes: int,
+    warn: Callable[[str], None] = lambda _: None,
+) -> Iterator[None]:
     """Join the Ray at `address`, or start one on this machine that only loopback reaches.
 
     Ray's token authentication is left as it comes: on, for a Ray that is started here. It ends
@@ -144,6 +214,7 @@ def connected(config: Config, address: str, store_bytes: int) -> Iterator[None]:
             text = f"the Ray at {address} cannot be joined: {_first_line(error)}"
             raise ConfigError(text) from error
     else:
+        keep_token_private()
         needed = math.ceil(config.cluster.actors * config.cluster.actor_cpus)
         ray.init(
             address="local",
@@ -152,15 +223,48 @@ def connected(config: Config, address: str, store_bytes: int) -> Iterator[None]:
             include_dashboard=config.cluster.dashboard,
             **common,
         )
+    is_over = threading.Event()
+    threading.Thread(target=_watch_ray, args=(warn, is_over), name="ray", daemon=True).start()
     try:
         yield
     finally:
+        is_over.set()
         ray.shutdown()
 
 
 def num_cores() -> float:
     """Cores of all machines of the cluster."""
     return float(ray.cluster_resources().get("CPU", 0))
+
+
+def keep_token_private() -> None:
+    """Make the token that admits to our Ray readable for this user alone; Ray itself would not."""
+    if {"RAY_AUTH_TOKEN", "RAY_AUTH_TOKEN_PATH", "RAY_AUTH_MODE"} & os.environ.keys():
+        return  # the user takes care of it
+    file = Path.home() / ".ray" / "auth_token"
+    try:
+        file.parent.mkdir(mode=0o700, exist_ok=True)
+        with open(file, "x", opener=lambda name, flags: os.open(name, flags, 0o600)) as created:
+            created.write(secrets.token_hex(32))
+    except FileExistsError:
+        if file.stat().st_uid == os.getuid():
+            file.chmod(0o600)
+
+
+def _watch_ray(warn: Callable[[str], None], is_over: threading.Event) -> None:
+    """Say why the run ends when Ray's own processes die: Ray then ends this process at once."""
+    node = getattr(ray._private.worker, "_global_node", None)
+    processes = {
+        name: info.process
+        for name, infos in getattr(node, "all_processes", {}).items()
+        for info in infos
+        if name in RAY_PROCESSES
+    }
+    while processes and not is_over.wait(WATCH_SECONDS):
+        for name, process in processes.items():
+            if process.poll() is not None and not is_over.is_set():
+                warn(f"Ray's {name} died: the run ends; resume it from its last checkpoint")
+                end_process(1)
 
 
 def check_resources(config: Config, num_learner_gpus: int) -> str | None:

@@ -228,7 +228,7 @@ def joined(
     num_observations = config.learner.batch_size * (config.sequence.window_length + 1)
     batch_bytes = num_observations * check_env(config.env).observation_bytes
     store_bytes = LEAST_STORE_BYTES + 2 * (UPDATES_AHEAD + 1) * batch_bytes
-    with connected(config, address, store_bytes):
+    with connected(config, address, store_bytes, warn):
         warning = check_resources(config, config.cluster.learners * (device.type == "cuda"))
         if warning:
             warn(warning)
@@ -246,7 +246,8 @@ def build(
     """The parts of a run, on the Ray that was joined."""
     spec = check_env(config.env)
     layout = make_layout(spec, make_networks(config, spec))
-    parts = Cluster(config, spec, layout, device, Calls(), checkpoints, journal, warn)
+    calls = Calls(config.cluster.answer_seconds, warn)
+    parts = Cluster(config, spec, layout, device, calls, checkpoints, journal, warn)
     try:
         yield parts
     finally:
@@ -255,6 +256,7 @@ def build(
 
 def train(parts: Cluster, journal: Journal, session: Session) -> None:
     """Play and learn until the run has its frames or the session is told to stop."""
+    parts.calls.is_stopping = lambda: session.is_stopping
     with _running():
         parts.start()
         while not parts.is_finished and not session.is_stopping:

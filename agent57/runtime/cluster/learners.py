@@ -125,7 +125,8 @@ class Learning:
         for learner, parts in zip(self._learners, draw.shares, strict=True):
             update = learner.update.options(num_returns=1 + len(parts))
             ref, *priorities = update.remote(*(part.arrays for part in parts))
-            self._calls.expect(ref, partial(self._updated, draw, learner, parts, priorities))
+            act = partial(self._updated, draw, learner, parts, priorities)
+            self._calls.expect(ref, act, "the learner")
 
     def _updated(
         self, draw: Draw, learner: Process, parts: list[Part], priorities: list[Ref], ref: Ref
@@ -160,7 +161,8 @@ class Learning:
         self._is_publishing = True
         learner = self._learners[0]
         weights, ref = learner.weights.options(num_returns=2).remote()
-        self._calls.expect(ref, partial(self._weights_are_there, learner, weights))
+        act = partial(self._weights_are_there, learner, weights)
+        self._calls.expect(ref, act, "the learner")
 
     def _weights_are_there(self, learner: Process, weights: Ref, ref: Ref) -> None:
         try:

@@ -38,6 +38,11 @@ class Shard:
     ids: np.ndarray = field(default_factory=lambda: np.zeros(0, np.int64))  # of its blocks in files
     first: int = 0  # the shard's own id of the first of these
 
+    @property
+    def name(self) -> str:
+        """How messages call it."""
+        return f"replay shard {self.index}"
+
 
 @dataclass(frozen=True, slots=True)
 class Part:
@@ -96,7 +101,7 @@ class Storage:
     ) -> None:
         ref = shard.process.add.remote(blocks)
         act = partial(self._added, shard, shard.process, blocks, report, done)
-        self._calls.expect(ref, act)
+        self._calls.expect(ref, act, shard.name)
 
     def _added(
         self,
@@ -141,7 +146,8 @@ class Storage:
         for shard in (self._shards[index] for index in np.flatnonzero(counts)):
             sample = shard.process.sample.options(num_returns=2)
             arrays, ref = sample.remote(int(counts[shard.index]), float(share[shard.index]))
-            self._calls.expect(ref, partial(self._drawn, shard, shard.process, done, failed))
+            act = partial(self._drawn, shard, shard.process, done, failed)
+            self._calls.expect(ref, act, shard.name)
             parts.append(Part(shard, shard.process, arrays))
         return parts
 
@@ -164,7 +170,7 @@ class Storage:
     def reprioritise(self, part: Part, priorities: Ref) -> None:
         """Send the new priorities of a part's windows to the process that drew them."""
         ref = part.process.reprioritise.remote(priorities)
-        self._calls.expect(ref, partial(self._reprioritised, part))
+        self._calls.expect(ref, partial(self._reprioritised, part), part.shard.name)
 
     def _reprioritised(self, part: Part, ref: Ref) -> None:
         try:
@@ -179,7 +185,7 @@ class Storage:
         if process is not shard.process:
             return  # done already
         self._calls.end(process)
-        name = f"replay shard {shard.index}"
+        name = shard.name
         checkpoint = self._last_checkpoint(name)
         shard.num_failures += 1
         if shard.num_failures >= MAX_FAILURES:

@@ -111,6 +111,7 @@ class FakeCalls:
         self.processes: list[FakeProcess] = []
         self.pending: dict[Answer, Callable[[Answer], None]] = {}
         self.patient: set[Answer] = set()
+        self.is_stopping: Callable[[], bool] = lambda: False
         self.choose: Callable[[list[Answer]], Answer] = lambda answers: answers[0]
 
     def spawn(self, kind: type, *args: Any, **where: Any) -> FakeProcess:
@@ -120,7 +121,9 @@ class FakeCalls:
     def living(self, kind: type) -> list[FakeProcess]:
         return [p for p in self.processes if p.kind is kind and not p.is_dead]
 
-    def expect(self, ref: Answer, act: Callable[[Answer], None], *, is_patient: bool = False):
+    def expect(
+        self, ref: Answer, act: Callable[[Answer], None], who: str, *, is_patient: bool = False
+    ) -> None:
         self.pending[ref] = act
         if is_patient:
             self.patient.add(ref)

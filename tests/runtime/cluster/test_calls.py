@@ -14,13 +14,16 @@ import ray
 from agent57.config import ConfigError
 from agent57.envs.spec import EnvironmentFault
 from agent57.presets import make_config
+from agent57.replay.block import Block
 from agent57.runtime import run
+from agent57.runtime.cluster import calls as calls_module
 from agent57.runtime.cluster import conductor
-from agent57.runtime.cluster.calls import Calls, check_resources
+from agent57.runtime.cluster.calls import Calls, check_resources, keep_token_private
 from agent57.runtime.cluster.conductor import Cluster
 from agent57.runtime.cluster.tally import Died
 from agent57.runtime.cluster.workers import ActorWorker, arrays_of
 from agent57.runtime.session import Session
+from agent57.storage.checkpoint import CheckpointStore
 from agent57.storage.folder import CONFIG_FILE, read_config
 from agent57.trained.trained_run import TrainedRun
 from tests.runtime.cluster.stage import without_a_target
@@ -115,6 +118,80 @@ def test_a_run_outlives_each_of_its_processes(
     assert frames == sorted(set(frames))
     assert frames[-1] == 1200
     assert metrics[-1]["updates"] > last["updates"] + 10
+
+
+def test_a_run_outlives_processes_that_hang(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    config = cluster_config(
+        run={"frames": 900, "log_frames": 100, "checkpoint_seconds": 2.0},
+        cluster={"actors": 2},
+    )
+    stopped: list[int] = []
+
+    def stop(parts: Cluster) -> None:
+        parts.calls.limit_seconds = 4.0
+        stopped.append(pid_of(parts.acting.actors[1].process))
+        os.kill(stopped[-1], signal.SIGSTOP)
+
+    when({150: stop}, monkeypatch)
+    try:
+        said = train(config, tmp_path / "run")
+    finally:
+        for pid in stopped:
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
+    assert "actor 1 has not answered for 4 s and counts as dead" in said
+    last = lines(tmp_path / "run", "metrics.jsonl")[-1]
+    assert last["cluster/actor_restarts"] == 1
+    assert last["frames"] == 900
+    state = CheckpointStore(tmp_path / "run" / "checkpoints", keep=2).load()
+    assert state is not None
+    tally = state.state["parts"]["tally"]
+    held = sum(Block.from_bytes(block).length for _, block in state.blocks)
+    waiting = sum(actor["waiting"] for actor in state.state["parts"]["actors"])
+    assert held + waiting + tally["lost_transitions"] == tally["steps"]  # nothing counted twice
+
+
+def test_a_run_that_is_told_to_stop_does_not_wait_for_one_that_hangs(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(calls_module, "STOP_SECONDS", 1.0)
+    config = cluster_config(run={"frames": 10**6, "checkpoint_seconds": 1e6})
+    stopped: list[int] = []
+
+    def stop(parts: Cluster) -> None:
+        stopped.append(pid_of(parts.acting.actors[1].process))
+        os.kill(stopped[-1], signal.SIGSTOP)
+        os.kill(os.getpid(), signal.SIGTERM)
+
+    when({150: stop}, monkeypatch)
+    try:
+        said = train(config, tmp_path / "run")
+    finally:
+        for pid in stopped:
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
+    assert "has not answered for 1 s" in said
+    assert "stopped after" in said
+    assert TrainedRun.load(tmp_path / "run").counters["frames"] >= 150
+
+
+def test_the_token_of_ray_is_for_this_user_alone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HOME", str(tmp_path))
+    for name in ("RAY_AUTH_TOKEN", "RAY_AUTH_TOKEN_PATH", "RAY_AUTH_MODE"):
+        monkeypatch.delenv(name, raising=False)
+    keep_token_private()
+    file = tmp_path / ".ray" / "auth_token"
+    token = file.read_text()
+    assert len(token) == 64
+    assert file.stat().st_mode & 0o777 == 0o600
+    file.chmod(0o644)
+    keep_token_private()
+    assert file.stat().st_mode & 0o777 == 0o600
+    assert file.read_text() == token
 
 
 def test_faults_end_a_run_with_the_line_they_have_inline(

@@ -1,0 +1,87 @@
+"""By contract: an answer that does not come counts as that of a dead process, and only once."""
+
+import time
+from typing import Any
+
+import pytest
+
+from agent57.runtime.cluster import calls as module
+from agent57.runtime.cluster.calls import Calls
+from agent57.runtime.cluster.tally import Died
+
+
+class SilentRay:
+    """Ray, as far as `Calls` waits for it; only the answers named are there."""
+
+    def __init__(self) -> None:
+        self.ready: set[str] = set()
+
+    def get_runtime_context(self) -> Any:
+        return self
+
+    def get_node_id(self) -> str:
+        return "0" * 56
+
+    def wait(self, refs: list[str], num_returns: int, timeout: float, **_: object) -> Any:
+        found = [ref for ref in refs if ref in self.ready][:num_returns]
+        if len(found) < num_returns:
+            time.sleep(0.01)
+        return found, [ref for ref in refs if ref not in found]
+
+    def get(self, refs: list[str]) -> list[str]:
+        return [f"answer of {ref}" for ref in refs]
+
+
+@pytest.fixture
+def ray(monkeypatch: pytest.MonkeyPatch) -> SilentRay:
+    silent = SilentRay()
+    monkeypatch.setattr(module, "ray", silent)
+    return silent
+
+
+def test_a_call_without_an_answer_counts_as_that_of_a_dead_process(ray: SilentRay) -> None:
+    said: list[str] = []
+    heard: list[str] = []
+    calls = Calls(0.1, said.append)
+
+    def act(ref: str) -> None:
+        try:
+            heard.append(calls.answer(ref))
+        except Died:
+            heard.append(f"{ref} died")
+
+    calls.expect("hung", act, "actor 1")
+    calls.expect("waiting", act, "actor 2", is_patient=True)
+    ray.ready = {"quick"}
+    while "hung died" not in heard:  # others keep answering meanwhile
+        calls.expect("quick", act, "actor 0")
+        calls.take_in()
+    assert set(heard) == {"answer of quick", "hung died"}
+    assert said == [
+        "actor 1 has not answered for 0.1 s and counts as dead: "
+        "raise cluster.answer_seconds if it is only slow"
+    ]
+    ray.ready = {"hung", "waiting"}  # a late answer is dropped, a patient call is not
+    calls.settle(patience=0.1)
+    assert heard.count("hung died") == 1
+    assert heard[-1] == "answer of waiting"
+
+
+def test_what_is_asked_for_at_once_has_a_limit_too(ray: SilentRay) -> None:
+    calls = Calls(0.1)
+    with pytest.raises(Died, match=r"no answer within 0\.1 s"):
+        calls.answer("hung")
+    ray.ready = {"a", "b"}
+    assert calls.answers(["a", "b"]) == ["answer of a", "answer of b"]
+
+
+def test_a_run_that_stops_waits_no_longer_than_it_says(
+    ray: SilentRay, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "STOP_SECONDS", 0.1)
+    calls = Calls(1e6)
+    calls.is_stopping = lambda: True
+    gone: list[str] = []
+    calls.expect("hung", gone.append, "actor 1")
+    calls.settle()
+    assert gone == ["hung"]

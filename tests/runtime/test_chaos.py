@@ -1,0 +1,10 @@
+"""The short form of `benchmarks/chaos.py`: one try of a few kinds, on real runs."""
+
+import pytest
+
+from benchmarks import chaos
+
+
+@pytest.mark.parametrize("kind", ["kill", "damage"])
+def test_promises_hold(kind: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert chaos.main(["--rounds", "1", "--only", kind, "--seed", "1"]) == 0, capsys.readouterr()
