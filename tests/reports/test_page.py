@@ -252,6 +252,17 @@ def test_a_real_browser_draws_everything_and_answers_the_pointer(tmp_path):
             legend.click()
             assert legend.get_attribute("aria-pressed") == "false"
             assert "toggle=" in page.url
+            box = page.locator(".u-over").first.bounding_box()
+            middle = box["y"] + box["height"] / 2
+            page.mouse.move(box["x"] + 0.2 * box["width"], middle)
+            page.wait_for_timeout(100)  # a person's hand is slower than a frame
+            page.mouse.down()
+            page.mouse.move(box["x"] + 0.6 * box["width"], middle, steps=4)
+            page.wait_for_timeout(100)
+            page.mouse.up()
+            browser.wait_until(page, "location.hash.includes('zoom=')")
+            page.locator("#controls button", has_text="all").click()
+            browser.wait_until(page, "!location.hash.includes('zoom=')")
             assert page.errors == []
         with browser.opened(chromium, address, width=390) as page:
             browser.see_all(page)
