@@ -185,7 +185,7 @@ class Learner:
                 raise NonFiniteUpdate(name, batch.map(lambda x: x.cpu()))
         for optimiser in self._optimisers.values():
             optimiser.step()
-        if self.num_updates % CHURN_PERIOD == 0:
+        if (self.num_updates + 1) % CHURN_PERIOD == 0:
             metrics |= self._means(self._churn(batch, found))
         follow(self._td_squares, squares)
         if self.networks.standard is not None:

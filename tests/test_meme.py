@@ -428,6 +428,7 @@ def test_the_distilled_policy_acts() -> None:
     mu = epsilon[:, None] / 3 + (1 - epsilon[:, None]) * policy
     played = mu[torch.arange(3), torch.from_numpy(decision.action)]
     torch.testing.assert_close(torch.from_numpy(decision.action_prob), played.float())
+    learner.num_updates = 99
     metrics = learner.update(random_batch(config, LENGTHS)).metrics
     assert {"loss/policy", "gradient_norm/policy", "churn/values", "churn/policy"} <= set(metrics)
 
@@ -444,6 +445,7 @@ def test_churn_is_the_share_of_greedy_actions_that_changed_by_law() -> None:
     batch = random_batch(CONFIG)
     for rate, least, most in ((1e-12, 0.0, 0.0), (0.1, 0.01, 1.0)):
         learner = make_learner(changed(CONFIG, learner={"learning_rate": rate}))
+        learner.num_updates = 99
         assert least <= learner.update(batch).metrics["churn/values"] <= most
         assert "churn/values" not in learner.update(batch).metrics
 
