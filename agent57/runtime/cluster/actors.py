@@ -1,4 +1,4 @@
-"""The actors and the evaluator as the driver knows them.
+"""The driver's view of the actors and of the evaluator.
 
 One that dies is replaced: the new one goes on with new episodes, and with the bandits and counters
 that the last answer of the old one told.
@@ -51,7 +51,7 @@ class Player:
     lanes: list[State] = field(default_factory=list)  # what a few lanes are doing, to be shown
 
     def tell(self, report: PlayReport) -> None:
-        """Take an answer into account."""
+        """Note an answer."""
         now = time.monotonic()
         self.rate = report.steps / max(now - self.told, 1e-9)
         self.told = now
@@ -61,7 +61,7 @@ class Player:
         self.num_failures = 0
 
     def fail(self, name: str) -> None:
-        """Take its end into account."""
+        """Note the end of its process."""
         self.num_failures += 1
         if self.num_failures >= MAX_FAILURES:
             raise PartLost(f"{name} died {MAX_FAILURES} times in a row without having played")
@@ -107,7 +107,7 @@ class Acting:
         return len(self._idle)
 
     def processes(self) -> list[Process]:
-        """Of the actors and the evaluator."""
+        """Processes of the actors and of the evaluator."""
         return [player.process for player in (*self.actors, self._evaluator)]
 
     # Actors
@@ -148,7 +148,7 @@ class Acting:
 
     @property
     def has_ready_actor(self) -> bool:
-        """Whether one is idle whose blocks are not piling up."""
+        """Whether an actor is idle and its blocks are not piling up."""
         return any(actor.num_adds < ADDS_AHEAD for actor in self._idle)
 
     def play(self) -> None:
@@ -240,7 +240,7 @@ class Acting:
         return {"evaluator": self._evaluator.lanes, "actor": self.actors[0].lanes}
 
     def summary(self) -> dict[str, float | None]:
-        """What actors and evaluator last said of themselves."""
+        """Latest summaries of the actors and of the evaluator."""
         return {**self._evaluator.summary, **pooled([actor.summary for actor in self.actors])}
 
     def state_dict(self) -> State:
@@ -259,7 +259,7 @@ class Acting:
         }
 
     def _whole(self, player: Player) -> State | None:
-        """All of its state; None if it has not played yet, or has just died."""
+        """The whole state of a player; None if it has not played yet, or has just died."""
         try:
             state: State | None = self._calls.answer(player.process.state_dict.remote())
         except UNANSWERED:

@@ -1,6 +1,6 @@
 """Processes on Ray and the calls to them that are under way. The only module that knows Ray.
 
-A queue is a number of calls that have not come back yet, so whoever bounds his calls bounds his
+A queue is a number of calls that have not come back yet, so bounding the calls bounds the
 queues. Nothing here knows what the calls are about.
 """
 
@@ -34,7 +34,7 @@ STOP_SECONDS = 20.0  # that a call has left once the run was told to stop
 
 
 class Calls:
-    """What is to be done with each answer.
+    """Calls that are under way, each with the function that takes its answer.
 
     A call that takes longer than `limit_seconds` counts as that of a dead process: whoever expects
     the answer is told `Died`, and the late answer is dropped. Once `is_stopping`, a call has only
@@ -140,11 +140,11 @@ class Calls:
                 last, num_pending = time.monotonic(), len(self._pending)
 
     def answer(self, ref: Ref) -> Any:  # noqa: ANN401
-        """What a call answered. What it raised is raised here."""
+        """Return the answer of a call, or raise what the call raised."""
         return self.answers([ref])[0]
 
     def answers(self, refs: list[Ref]) -> list[Any]:
-        """What some calls answered; raises `Died` or `Gone` if one of them cannot."""
+        """Return the answers of some calls; raise `Died` or `Gone` if one has none."""
         begun, missing = time.monotonic(), refs
         try:
             while missing and not self._overdue.intersection(refs):

@@ -87,7 +87,7 @@ class Cluster:
     # Who may be called
 
     def call_all_who_may(self) -> None:
-        """Whoever is ahead of the others is not called until they have caught up."""
+        """Call every part that is not ahead of the others."""
         while self.acting.has_ready_actor and self._may_play():
             self.acting.play()
         while self.learning.num_under_way < UPDATES_AHEAD and self._num_owed():
@@ -140,7 +140,7 @@ class Cluster:
         }
 
     def summary(self) -> dict[str, float | None]:
-        """What the parts say of themselves when a line of metrics is written."""
+        """Summaries of the parts for a line of metrics."""
         return {**self.acting.summary(), **self.storage.summary(), **self.live()}
 
     def lanes(self) -> dict[str, list[State]]:
@@ -269,7 +269,7 @@ def train(parts: Cluster, journal: Journal, session: Session) -> None:
 
 @contextmanager
 def _running() -> Iterator[None]:
-    """What cannot be brought back ends the run."""
+    """End the run when a part dies that cannot be restored."""
     try:
         yield
     except UNANSWERED as error:
@@ -278,7 +278,7 @@ def _running() -> Iterator[None]:
 
 @contextmanager
 def _saving() -> Iterator[None]:
-    """A process that dies meanwhile costs this checkpoint; the next call to it brings it back."""
+    """Give up this checkpoint when a process dies; the next call to the process restores it."""
     try:
         yield
     except UNANSWERED as error:

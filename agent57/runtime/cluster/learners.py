@@ -1,4 +1,4 @@
-"""The learners as the driver knows them: batches go in, priorities and weights come out.
+"""The driver's view of the learners: batches go in, priorities and weights come out.
 
 Up to `UPDATES_AHEAD` batches are drawn, waiting or being learned from, so that a learner never
 waits for one. Several learners take equal shares of each batch; they only work together, and all of
@@ -91,7 +91,7 @@ class Learning:
         self.published = Published(weights, self._tally.version)
 
     def processes(self) -> list[Process]:
-        """Of all learners."""
+        """Processes of all learners."""
         return self._learners
 
     @property
@@ -199,7 +199,7 @@ class Learning:
         )
 
     def state_dict(self) -> State:
-        """Of one learner: all are the same. If one died unnoticed, they are brought back first."""
+        """State of one learner, as all are the same; dead learners are restored first."""
         for learner in self._learners:
             try:
                 self._calls.answer(learner.num_updates.remote())

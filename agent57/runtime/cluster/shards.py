@@ -1,4 +1,4 @@
-"""The shards of the replay as the driver knows them: what goes in, what is drawn, what is saved.
+"""The driver's view of the replay shards: adding, drawing, saving.
 
 All blocks of an actor go to one shard, because a window is made of consecutive blocks. A batch is
 drawn from each shard in proportion to the weight of its windows, so that the shards are together
@@ -28,7 +28,7 @@ BLOCKS_PER_CALL = 2000  # when the replay is saved or loaded
 
 @dataclass(slots=True, eq=False)
 class Shard:
-    """One of them."""
+    """One shard of the replay."""
 
     index: int
     process: Process = None
@@ -86,7 +86,7 @@ class Storage:
         shard.process = self._calls.spawn(ShardWorker, self._config, shard.index, self._layout)
 
     def processes(self) -> list[Process]:
-        """Of all shards."""
+        """Processes of all shards."""
         return [shard.process for shard in self._shards]
 
     # Adding
@@ -202,7 +202,7 @@ class Storage:
         )
 
     def _bring_back_the_dead(self) -> None:
-        """A shard that died while nobody called it is found out only by asking."""
+        """Ask every shard for a sign of life: some may have died while nobody called them."""
         for shard in self._shards:
             try:
                 self._calls.answer(shard.process.live_ids.remote())
@@ -212,7 +212,7 @@ class Storage:
     # Records
 
     def summary(self) -> dict[str, float | None]:
-        """What the shards say of themselves, as if they were one replay."""
+        """Summaries of the shards, pooled as if they were one replay."""
         try:
             shards = self._calls.answers([shard.process.summary.remote() for shard in self._shards])
         except Died:
@@ -227,7 +227,7 @@ class Storage:
         return pooled
 
     def state_dict(self) -> State:
-        """What is needed to go on, beside the blocks."""
+        """Return everything needed to go on, except the blocks."""
         self._bring_back_the_dead()
         self._number_blocks()
         return {
@@ -252,7 +252,7 @@ class Storage:
 
     @property
     def oldest_id(self) -> int:
-        """Of the blocks held at the time of `state_dict`."""
+        """Lowest id of the blocks held at the time of `state_dict`."""
         return int(
             min((shard.ids[0] for shard in self._shards if len(shard.ids)), default=self._next_id)
         )

@@ -1,4 +1,4 @@
-"""What a cluster has done and what it has lost. Only answers count, never calls."""
+"""Totals of a cluster: work done and work lost. Only answers count, never calls."""
 
 from dataclasses import dataclass
 
@@ -8,7 +8,7 @@ class Died(Exception):
 
 
 class Gone(Exception):
-    """What a call was given could not be fetched: it went with the node that held it."""
+    """An argument of a call could not be fetched: it was lost with the node that held it."""
 
 
 UNANSWERED = (Died, Gone)
@@ -16,7 +16,7 @@ MAX_FAILURES = 5  # of a process in a row, without any work done
 
 
 class PartLost(RuntimeError):
-    """A part of the run is gone and cannot be brought back: says which, and why."""
+    """A part of the run is gone and cannot be restored; the text names the part and the cause."""
 
 
 @dataclass(slots=True)
@@ -36,5 +36,5 @@ class Tally:
 
     @property
     def version(self) -> int:
-        """Of the learner's weights: updates ever made, the lost ones included, so it only rises."""
+        """Version of the learner's weights: all updates ever made, lost ones included."""
         return self.updates + self.lost_updates

@@ -56,7 +56,7 @@ class PlayReport:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Holding:
-    """What a shard holds, and what has just been added to it."""
+    """Contents of a shard, and the part that was just added."""
 
     added: int  # transitions
     windows: int  # that became complete
@@ -90,7 +90,7 @@ def tensors_of(arrays: Mapping[str, np.ndarray]) -> dict[str, torch.Tensor]:
 
 
 def joined(parts: list[Arrays]) -> Batch:
-    """One batch of the windows of several."""
+    """Join the windows of several batches into one batch."""
     if len(parts) == 1:
         return Batch(**tensors_of(parts[0]))
     whole = {
@@ -185,7 +185,7 @@ class ActorWorker:
 
 
 class EvaluatorWorker:
-    """The evaluator, as many steps at a time as an actor."""
+    """The evaluator, which plays as many steps per call as an actor."""
 
     def __init__(self, config: Config) -> None:
         self._config = config
@@ -291,7 +291,7 @@ class ShardWorker:
         self._replay.reprioritise(keys, values)
 
     def summary(self) -> dict[str, float | None]:
-        """What the replay says of itself."""
+        """Summary of this shard of the replay."""
         return self._replay.summary()
 
     def live_ids(self) -> range:
@@ -303,7 +303,7 @@ class ShardWorker:
         return [block for _, block in self._replay.blocks(first_id)[:count]]
 
     def state_dict(self) -> State:
-        """What is needed to go on, beside the blocks."""
+        """Return everything needed to go on, except the blocks."""
         return self._replay.state_dict()
 
 
@@ -343,7 +343,7 @@ class LearnerWorker:
         return arrays_of(weights), num_updates
 
     def num_updates(self) -> int:
-        """How many it has made."""
+        """Updates that this learner has made."""
         return self._learner.num_updates
 
     def state_dict(self) -> State:

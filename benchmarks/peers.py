@@ -1,0 +1,130 @@
+"""Training speed beside other agents: agent steps and learned timesteps per second of a core.
+
+    pip install stable-baselines3 opencv-python-headless   # for this script alone
+    python benchmarks/peers.py --turns 3
+    python benchmarks/peers.py --rival my_checkout.py # an agent that you have checked out yourself
+
+All agents train on Pong from pixels with one thread of torch and take turns in one process. Core
+time is compared: other programs of the machine hardly change it. What an agent learns is counted
+too, because a step of acting is cheap for an agent that hardly learns.
+
+A rival's file adds its checkout to `sys.path` and defines `make()`, which returns a function. The
+function plays and learns for at least so many agent steps, and returns the steps played and the
+timesteps learned from.
+"""
+
+import argparse
+import importlib.util
+import os
+import statistics
+import time
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
+
+import torch
+
+Turn = Callable[[int], tuple[int, int]]
+
+
+def agent57(scale: str, precision: str) -> Turn:
+    """The inline runtime without evaluator and records, which rivals do not have either."""
+    from agent57.defaults import default_config
+    from agent57.replay.buffer import SamplesPerInsert
+    from agent57.runtime.inline import build
+
+    config = default_config("pong", "agent57", scale)
+    config = replace(
+        config,
+        replay=replace(config.replay, min_windows=config.learner.batch_size, threads=1),
+        learner=replace(config.learner, precision=precision),
+    )
+    parts = build(config, torch.device("cpu"))
+    ratio, batch_size = SamplesPerInsert(config.replay), config.learner.batch_size
+
+    def turn(num_steps: int) -> tuple[int, int]:
+        steps, updates = parts.actor.num_transitions, parts.learner.num_updates
+        while parts.actor.num_transitions - steps < num_steps:
+            for block in parts.actor.step()[0]:
+                parts.replay.add(block)
+            inserted = parts.replay.num_windows_inserted
+            owed = ratio.updates_owed(inserted, parts.learner.num_updates, batch_size)
+            for batch in parts.replay.batches(owed, batch_size):
+                update = parts.learner.update(batch)
+                parts.replay.reprioritise(batch.key, update.priorities)
+        updates = parts.learner.num_updates - updates
+        learned = updates * batch_size * config.sequence.trace_length
+        return parts.actor.num_transitions - steps, learned
+
+    return turn
+
+
+def sb3_dqn() -> Turn:
+    """DQN of Stable-Baselines3 with the settings of its zoo for Atari, but for the warm-up."""
+    import ale_py
+    import gymnasium
+    from stable_baselines3 import DQN
+    from stable_baselines3.common.env_util import make_atari_env
+    from stable_baselines3.common.vec_env import VecFrameStack
+
+    gymnasium.register_envs(ale_py)
+    env = VecFrameStack(make_atari_env("PongNoFrameskip-v4", n_envs=1, seed=0), n_stack=4)
+    model = DQN(
+        "CnnPolicy", env, buffer_size=10_000, learning_starts=100, batch_size=32, train_freq=4,
+        gradient_steps=1, learning_rate=1e-4, device="cpu",
+    )  # fmt: skip
+
+    def turn(num_steps: int) -> tuple[int, int]:
+        steps, updates = model.num_timesteps, model._n_updates
+        model.learn(num_steps, reset_num_timesteps=False)
+        return model.num_timesteps - steps, (model._n_updates - updates) * model.batch_size
+
+    return turn
+
+
+def from_file(path: Path) -> Turn:
+    spec = importlib.util.spec_from_file_location(path.stem, path)
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module.make()
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--turns", type=int, default=3)
+    parser.add_argument("--steps", type=int, default=800, help="agent steps of a turn, at least")
+    parser.add_argument("--scale", default="laptop")
+    parser.add_argument("--precision", default="float32", help="of agent57: bfloat16, auto")
+    parser.add_argument("--no-sb3", action="store_true")
+    parser.add_argument("--rival", type=Path, nargs="*", default=[])
+    args = parser.parse_args()
+    torch.set_num_threads(1)
+    agents: dict[str, Turn] = {"agent57": agent57(args.scale, args.precision)}
+    if not args.no_sb3:
+        agents["SB3 DQN"] = sb3_dqn()
+    agents |= {path.stem: from_file(path) for path in args.rival}
+    for turn in agents.values():
+        turn(args.steps)  # the first turn warms up and begins to learn
+    acted: dict[str, list[float]] = {name: [] for name in agents}
+    learned: dict[str, list[float]] = {name: [] for name in agents}
+    for _ in range(args.turns):
+        for name, turn in agents.items():
+            begun = time.process_time()
+            steps, timesteps = turn(args.steps)
+            core = time.process_time() - begun
+            acted[name].append(steps / core)
+            learned[name].append(timesteps / core)
+    for name in agents:
+        steps, timesteps = statistics.median(acted[name]), statistics.median(learned[name])
+        ratios = (
+            statistics.median(a / b for a, b in zip(found["agent57"], found[name], strict=True))
+            for found in (acted, learned)
+        )
+        print(f"{name:12s} {steps:8.1f} steps, {timesteps:8.1f} learned timesteps per core second; "
+              f"agent57 is {' and '.join(f'{r:.2f}' for r in ratios)} times as fast")  # fmt: skip
+
+
+if __name__ == "__main__":
+    main()
