@@ -30,7 +30,7 @@ class Watch:
     host: str = "127.0.0.1"
     """Address to listen on. Beyond this machine the printed address holds a token."""
     open: bool = False
-    """Open the page in a browser."""
+    """Open the page in a browser, where there is a screen."""
     wait: bool = False
     """Wait for runs that are not there yet."""
 
@@ -47,9 +47,15 @@ def main(args: list[str], console: Console) -> None:
         token = server.new_token(known.host)
         page = server.address(listener, known.host, token)
         console.print(f"watch: {page}", markup=False, highlight=False, soft_wrap=True)
-        if known.open:
+        if known.open and has_screen():
             webbrowser.open(page)
         server.serve(runs, listener, token)
+
+
+def has_screen() -> bool:
+    """Whether a browser has a screen to open on; in a bare terminal it would take the terminal."""
+    is_linux = sys.platform.startswith("linux")
+    return not is_linux or bool(os.environ.get("DISPLAY") or os.environ.get("WAYLAND_DISPLAY"))
 
 
 def check_packages() -> None:

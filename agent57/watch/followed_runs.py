@@ -35,7 +35,9 @@ class FollowedRun:
     version: int = 0
 
     def poll(self) -> None:
-        """Read what is new."""
+        """Read what is new. A folder that is gone raises `ConfigError`."""
+        path = self.tail.path
+        require((path / CONFIG_FILE).exists(), f"{path} is gone: what was read of it is shown")
         if self.tail.poll():
             self.version += 1
 
@@ -116,8 +118,13 @@ class FollowedRuns:
         """Bring the chosen runs up to date; return what differs whenever their page does."""
         runs = self.chosen(keys)
         for run in runs:
-            run.poll()
-        return tuple((run.key, run.version, run.card()["state"]) for run in runs)
+            try:
+                run.poll()
+                self._problems.pop(run.key, None)
+            except (ConfigError, OSError) as error:  # the folder is gone, or was damaged meanwhile
+                self._problems[run.key] = str(error)
+        found = tuple((run.key, run.version, run.card()["state"]) for run in runs)
+        return found + tuple((key, 0, text) for key, text in self._problems.items())
 
     def page(self, keys: Sequence[str], zoom: Zoom = None) -> bytes:
         """Return the payload of the page about the chosen runs as JSON."""

@@ -1,4 +1,5 @@
 import json
+import shutil
 from pathlib import Path
 
 import pytest
@@ -49,3 +50,15 @@ def test_a_run_that_cannot_be_read_is_named(tmp_path: Path) -> None:
     assert "bad/config.json is damaged" in problem
     with pytest.raises(ConfigError, match="bad/config.json is damaged"):
         FollowedRuns([tmp_path / "bad"])
+
+
+def test_a_run_that_vanishes_is_named_and_the_others_go_on(tmp_path: Path) -> None:
+    for name in ("stays", "goes"):
+        write_run(tmp_path / name)
+    runs = FollowedRuns([tmp_path])
+    before = runs.versions([])
+    shutil.rmtree(tmp_path / "goes")
+    assert runs.versions([]) != before
+    page = json.loads(runs.page([]))
+    assert "goes is gone" in page["problems"][0]
+    assert len(page["runs"]) == 2
