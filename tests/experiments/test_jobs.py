@@ -112,7 +112,7 @@ def test_a_job_that_began_is_resumed_and_one_without_checkpoint_starts_anew(tmp_
     assert not begun.folder.exists()
     (begun.folder / "checkpoints").mkdir(parents=True)
     (begun.folder / "checkpoints" / "000000000001-000000000001.json").touch()
-    assert begun.command()[-2:] == ["resume", str(begun.folder)]
+    assert begun.command()[-3:] == ["resume", "--trust", str(begun.folder)]
 
 
 @pytest.mark.parametrize(("frames", "is_finished"), [(200, True), (199, False), (None, False)])
