@@ -1,7 +1,8 @@
 # `make train` and `make test` work on a fresh machine: they set up .venv first.
-# The newest Python that serves, or PYTHON= of your choice.
-PYTHON ?= $(shell for p in python3.13 python3.12 python3.11 python3; do \
-	command -v $$p > /dev/null && { echo $$p; break; }; done)
+# The first Python from 3.11 on that runs, or PYTHON= of your choice. A version manager may offer
+# names that do not run, so each is tried.
+PYTHON ?= $(shell for p in python3.11 python3.12 python3.13 python3; do \
+	$$p -c 'import sys; sys.exit(sys.version_info < (3, 11))' > /dev/null 2>&1 && { echo $$p; break; }; done)
 VENV := .venv
 BIN := $(VENV)/bin
 GAME ?= pong
