@@ -70,7 +70,7 @@ def start(config: Config, out: Path, console: Console, hooks: Hooks | None = Non
     check_options(config.env)
     with _on_ray(config, device, console):  # first: one without room leaves no folder behind
         if device.type == "cpu" and not console.quiet:
-            console.print(expectation(config), markup=False, highlight=False)
+            console.print(expectation(config), markup=False, highlight=False, soft_wrap=True)
         folder = RunFolder.create(out, config)
         return _run(config, folder, device, console, hooks or Hooks(), is_resumed=False)
 
