@@ -25,6 +25,7 @@ from agent57.experiments.jobs import (
 from agent57.runtime.run import RunFailed
 from agent57.storage.folder import RunFolder, read_config
 from agent57.storage.manifest import write_manifest
+from tests.experiments.made_up import manifest
 from tests.runtime.runs import interrupted_when
 
 # Stands in for a run: half way it waits, until it is told to stop.
@@ -122,8 +123,8 @@ def test_a_job_is_finished_by_the_frames_of_its_checkpoint_whatever_it_says(
     one = job(tmp_path, "one")
     (one.folder / "checkpoints").mkdir(parents=True)
     if frames is not None:
-        manifest = one.folder / "checkpoints" / "000000000001-000000000001.json"
-        write_manifest(manifest, {"counters": {"frames": frames}})
+        file = one.folder / "checkpoints" / "000000000001.json"
+        write_manifest(file, manifest(frames))
     says = "stopped after" if is_finished else "finished after"
     command = [sys.executable, "-c", f"print('{says} 200 frames')"]
     monkeypatch.setattr(Job, "command", lambda _: command)

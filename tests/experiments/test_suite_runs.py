@@ -74,6 +74,7 @@ import signal, sys, time
 from pathlib import Path
 sys.path.insert(0, sys.argv[4])
 from agent57.storage.manifest import write_manifest
+from tests.experiments.made_up import manifest
 from tests.reports.made_up_runs import write_run
 folder, frames, is_slow = Path(sys.argv[1]), int(sys.argv[2]), sys.argv[3] == "slow"
 signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
@@ -81,12 +82,12 @@ if not folder.exists():
     write_run(folder)
     (folder / "config.json").write_text(Path(sys.argv[5]).read_text())
 (folder / "checkpoints").mkdir(exist_ok=True)
-manifest = folder / "checkpoints" / "000000000001.json"
-write_manifest(manifest, {"counters": {"frames": 1}})
+file = folder / "checkpoints" / "000000000001.json"
+write_manifest(file, manifest(1))
 (folder / "begun").open("a").write("x")
 if is_slow:
     time.sleep(60)
-write_manifest(manifest, {"counters": {"frames": frames}})
+write_manifest(file, manifest(frames))
 """
 
 
