@@ -296,7 +296,7 @@ def every_command(attempt: Try) -> str:
 def cluster(attempt: Try) -> str:
     """A process of a cluster is killed, or stopped for ever."""
     command = [
-        sys.executable, "-m", "agent57", *OPTIONS[:5], "--frames", "6000", *OPTIONS[7:-1],
+        sys.executable, "-m", "agent57", *OPTIONS[:5], "--frames", "2000", *OPTIONS[7:-1],
         "--runtime", "cluster", "--actors", "3", "--cluster.answer_seconds", "60",
         "--out", str(attempt.run),
     ]  # fmt: skip
