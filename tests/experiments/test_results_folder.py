@@ -13,7 +13,8 @@ MAX_BYTES = 20_000_000  # of all weights
 
 def index() -> dict[str, str]:
     """The rows of the table of results, by experiment."""
-    rows = re.findall(r"^\| ([a-z-]+) \|(.*)\|$", (RESULTS / "README.md").read_text(), re.M)
+    text = (RESULTS / "README.md").read_text().partition("\n## ")[0]
+    rows = re.findall(r"^\| ([a-z-]+) \|(.*)\|$", text, re.M)
     return {name: row for name, row in rows if name != "experiment"}
 
 
