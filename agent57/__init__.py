@@ -13,6 +13,9 @@ if TYPE_CHECKING:
     from agent57.library import make_config as make_config
     from agent57.library import resume as resume
     from agent57.library import train as train
+    from agent57.parts import register_controller as register_controller
+    from agent57.parts import register_intrinsic_reward as register_intrinsic_reward
+    from agent57.parts import register_torso as register_torso
     from agent57.runtime.run import RunFailed as RunFailed
     from agent57.trained.hub import load_from_hub as load_from_hub
     from agent57.trained.hub import push_to_hub as push_to_hub
@@ -37,6 +40,9 @@ _HOMES = {  # what the package offers, and the module it lives in
     "make_config": "agent57.library",
     "push_to_hub": "agent57.trained.hub",
     "register_env": "agent57.envs.own",
+    "register_torso": "agent57.parts",
+    "register_intrinsic_reward": "agent57.parts",
+    "register_controller": "agent57.parts",
     "resume": "agent57.library",
     "train": "agent57.library",
 }
@@ -52,6 +58,9 @@ __all__ = [  # noqa: F822
     "make_config",
     "push_to_hub",
     "register_env",
+    "register_torso",
+    "register_intrinsic_reward",
+    "register_controller",
     "resume",
     "train",
 ]

@@ -12,7 +12,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from agent57.bandit import Controller, make_controller
+from agent57.bandit import make_controller
 from agent57.config import Config
 from agent57.envs.spec import VectorEnv
 from agent57.ops.family import betas, gammas, lane_epsilons
@@ -26,6 +26,7 @@ from agent57.ops.td import (
     td_scale,
     window_priorities,
 )
+from agent57.parts import ArmController
 from agent57.player import Player, PublishedWeights
 from agent57.replay.assembler import Assembler
 from agent57.replay.block import Block, Layout
@@ -55,7 +56,7 @@ class Actor:
         )
         roles = (Role.ACTOR_EPISODES, Role.ACTOR_ACTIONS)
         self.player = Player(config, env, epsilon, roles, first_lane, device)
-        self._controllers: list[Controller] = [
+        self._controllers: list[ArmController] = [
             make_controller(
                 config.controller,
                 config.family.arms,

@@ -11,6 +11,7 @@ import numpy as np
 import torch
 
 from agent57.config import ControllerConfig
+from agent57.parts import ArmController, own_controller
 
 
 class Controller:
@@ -99,12 +100,14 @@ class Controller:
 
 def make_controller(
     config: ControllerConfig, num_arms: int, lane: int, rng: np.random.Generator
-) -> Controller:
+) -> ArmController:
     """The controller of a lane, given its index among all lanes of all actors.
 
     fixed plays arm `lane` mod N, exploit arm 0. Staggered sweeps of adjacent lanes begin with
     adjacent arms, so that all arms are played from the start.
     """
+    if config.own:
+        return own_controller(config.own)(config, num_arms, lane, rng)
     only_arm = {"fixed": lane % num_arms, "exploit": 0}.get(config.kind)
     first_arm = lane % num_arms if config.sweep == "staggered" else 0
     return Controller(config, num_arms, rng, only_arm, first_arm)

@@ -16,7 +16,17 @@ CONFIG_VERSION = 9
 # Fields that a file of this version or an older one may lack. Its run was trained with what is now
 # the default, except that forget gates began at 0 for a while.
 LATER_FIELDS: dict[int, tuple[str, ...]] = {
-    8: ("env.raw", "env.kwargs", "env.wrapper", "env.observe", "cluster.answer_seconds"),
+    8: (
+        "env.raw",
+        "env.kwargs",
+        "env.wrapper",
+        "env.observe",
+        "controller.own",
+        "evaluator_controller.own",
+        "curiosity.own_reward",
+        "network.own_torso",
+        "cluster.answer_seconds",
+    ),
     7: (
         "env.step_seconds",
         "run.kind",
@@ -199,6 +209,7 @@ class ControllerConfig:
     # The first arm of the sweep through all arms: 0 in every lane, or staggered: arm l mod N
     sweep: Literal["aligned", "staggered"] = "aligned"
     epsilon: float = 0.5  # table
+    own: str = ""  # a registered controller in place of these
 
     def check(self, group: str) -> None:
         """Refuse what cannot work. There are two of these: `group` is the name of this one."""
@@ -221,6 +232,7 @@ class CuriosityConfig:
     warmup_steps: int = 1000  # agent steps of a lane before its alpha may differ from 1; spec 25
     error_horizon: int = 0  # latest steps of a lane that RND errors are compared with; 0: all
     reward_horizon: int = 0  # latest steps of a lane whose mean r^i is the unit of r^i; 0: raw r^i
+    own_reward: str = ""  # a registered intrinsic reward in place of NGU's
 
     def __post_init__(self) -> None:
         require_positive(
@@ -282,6 +294,7 @@ class NetworkConfig:
     forget_bias: float = 1.0  # a new LSTM keeps about sigmoid of it from step to step; spec 44
     view_gain: float = 1.0  # initial weights of what is seen in the core, times this; spec 44
     head_slope: float = 0.0  # of the heads' hidden units below 0, so that none is dead; 0: ReLU
+    own_torso: str = ""  # a registered torso in place of ours
 
     def __post_init__(self) -> None:
         require_positive(
@@ -576,6 +589,12 @@ class Config:
             self.learner.batch_size % self.cluster.learners == 0,
             f"learner.batch_size must be a multiple of cluster.learners ({self.cluster.learners}), "
             f"got {self.learner.batch_size}",
+        )
+        own = (self.controller.own, self.curiosity.own_reward, self.network.own_torso)
+        require(
+            not any((*own, self.evaluator_controller.own)),
+            f"parts that a program registers ({', '.join(filter(None, own))}) are known to its own "
+            f"process only: set run.runtime to inline",
         )
         shard_capacity = self.replay.capacity // self.cluster.shards
         require(

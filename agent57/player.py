@@ -18,6 +18,7 @@ from torch import Tensor
 
 from agent57.allocator import keep_freed_memory
 from agent57.config import Config
+from agent57.curiosity.own_reward import OwnCuriosity
 from agent57.curiosity.reward import Curiosity
 from agent57.envs.spec import Step, VectorEnv
 from agent57.nets.networks import Networks, make_networks
@@ -25,6 +26,7 @@ from agent57.nets.side_by_side import SideBySide
 from agent57.ops.family import betas, gammas
 from agent57.ops.policy import choose_actions, mix_values, sample_actions
 from agent57.ops.td import split_outputs, target_policy, value_weights
+from agent57.parts import own_reward
 from agent57.seeds import LaneUniforms, Role, sequence
 from agent57.types import Episode, Played
 
@@ -119,7 +121,11 @@ class Player:
         self._state = torch.zeros(shape, device=device)
         self._played: Played | None = None  # the latest step, to be shown
 
-    def _make_curiosity(self) -> Curiosity | None:
+    def _make_curiosity(self) -> Curiosity | OwnCuriosity | None:
+        name, spec = self._config.curiosity.own_reward, self._env.spec
+        if name and self._config.family.is_curious:
+            num_lanes = self._env.num_lanes
+            return OwnCuriosity(own_reward(name)(num_lanes, spec), num_lanes)
         embedding, rnd = self.networks.embedding, self.networks.rnd
         if embedding is None or rnd is None:
             return None

@@ -40,6 +40,7 @@ def test_every_example_is_here() -> None:
     assert names == {
         "train_and_load.py",
         "own_environment.py",
+        "own_intrinsic_reward.py",
         "compare_agents.py",
         "notebook.ipynb",
     }
@@ -54,6 +55,12 @@ def test_own_environment(tmp_path: Path) -> None:
     module = example("own_environment")
     assert 0 <= module.main(400, str(tmp_path / "run")) <= 1
     assert agent57.Run(tmp_path / "run").policy().spec.num_beside == 1
+
+
+def test_own_intrinsic_reward(tmp_path: Path) -> None:
+    assert example("own_intrinsic_reward").main(300, str(tmp_path / "run")) <= 1
+    run = agent57.Run(tmp_path / "run")
+    assert run.config.curiosity.own_reward == "counts"
 
 
 def test_compare_agents(tmp_path: Path) -> None:

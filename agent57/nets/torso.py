@@ -10,6 +10,7 @@ from jaxtyping import Float, Shaped, UInt8
 from torch import Tensor, nn
 
 from agent57.config import Kind, NetworkConfig
+from agent57.parts import own_torso
 
 
 def num_planes(kind: Kind, observation_shape: tuple[int, ...], max_value: int) -> int:
@@ -105,7 +106,9 @@ class Trunk(nn.Module):
         self._num_beside = num_beside
         planes = prepared_shape[0]
         layers: list[nn.Module] = []
-        if kind != "vector" and config.torso == "residual":
+        if config.own_torso:
+            layers = [own_torso(config.own_torso)(prepared_shape)]
+        elif kind != "vector" and config.torso == "residual":
             sizes = config.channels if kind == "pixels" else config.grid_channels
             for index, size in enumerate(sizes):
                 stride = 1 if kind == "grid" and index == 0 else 2

@@ -86,7 +86,7 @@ class TrainedRun:
 
     def scales(self) -> dict[str, Any] | None:
         """The running scales of the evaluator's novelty, without the episode under way."""
-        if self.curiosity is None:
+        if self.curiosity is None or "memory" not in self.curiosity:  # a registered reward
             return None
         memory = {name: self.curiosity["memory"][name] for name in SCALES}
         scales = {name: self.curiosity.get(name) for name in ("moments", "scale")}
@@ -128,7 +128,7 @@ class TrainedRun:
         player = Player(
             config, env, epsilons, ROLES, first_lane, device, networks, is_evaluated=True
         )
-        if player.curiosity is not None and self.curiosity is not None:
+        if player.curiosity is not None and self.curiosity and "memory" in self.curiosity:
             fresh, saved = player.curiosity.state_dict(), self.curiosity["memory"]
             for name in ("moments", "scale"):
                 if fresh[name] is not None:

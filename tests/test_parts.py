@@ -1,0 +1,114 @@
+"""Parts that a program registers: they are used, saved, resumed, and missed by name."""
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from torch import nn
+
+import agent57
+from agent57.bandit import Controller, make_controller
+from agent57.config import Config, ConfigError, ControllerConfig
+from agent57.curiosity.own_reward import OwnCuriosity
+from agent57.nets.networks import make_networks
+from agent57.parts import (
+    register_controller,
+    register_intrinsic_reward,
+    register_torso,
+)
+from tests.runtime.runs import difference, interrupted, result, run_config, train
+from tests.small import SPEC, changed, small_config
+
+
+class Steps:
+    """Rewards the number of steps in the episode."""
+
+    def __init__(self, num_lanes: int, spec: Any) -> None:
+        self.steps = torch.zeros(num_lanes, dtype=torch.int64)
+
+    def begin(self, lanes: np.ndarray, observation: torch.Tensor) -> None:
+        self.steps[torch.from_numpy(lanes)] = 0
+
+    def reward(self, observation: torch.Tensor) -> np.ndarray:
+        self.steps += 1
+        return self.steps.numpy() / 10
+
+    def state_dict(self) -> dict[str, Any]:
+        return {"steps": self.steps.clone()}
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        self.steps = state["steps"].clone()
+
+
+class LastArm(Controller):
+    """Always plays the last arm."""
+
+    def __init__(self, config: ControllerConfig, num_arms: int, lane: int, rng: Any) -> None:
+        super().__init__(config, num_arms, rng, only_arm=num_arms - 1)
+
+
+class Flat(nn.Module):
+    def __init__(self, shape: tuple[int, ...]) -> None:
+        super().__init__()
+        self.dense = nn.Linear(int(np.prod(shape)), 9)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return self.dense(x.flatten(1)).tanh()
+
+
+register_intrinsic_reward("tests/steps", Steps)
+register_controller("tests/last", LastArm)
+register_torso("tests/flat", Flat)
+OWN: dict[str, dict[str, Any]] = {
+    "curiosity": {"own_reward": "tests/steps"},
+    "controller": {"own": "tests/last"},
+    "network": {"own_torso": "tests/flat"},
+}
+
+
+def test_a_run_with_own_parts_uses_them_and_resumes_exactly(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    config = run_config("toy/cue", 120, **OWN)
+    train(config, tmp_path / "whole")
+    interrupted(config, tmp_path / "parts", [7, 9], monkeypatch)
+    assert not difference(result(tmp_path / "whole"), result(tmp_path / "parts"))
+    run = agent57.Run(tmp_path / "whole")
+    actors = run.episodes()["source"] == "actor"
+    assert set(run.episodes()["arm"][actors]) == {config.family.arms - 1}
+    length = run.episodes()["length"][actors]
+    wanted = [sum(range(1, n + 1)) / 10 for n in length]
+    np.testing.assert_allclose(run.episodes()["intrinsic_return"][actors], wanted, rtol=1e-5)
+    names = result(run.path)["state"]["parts"]["learner"]["networks"]
+    assert any("dense.weight" in name and names[name].shape[0] == 9 for name in names)
+
+    run.policy().save(tmp_path / "own.agent57")
+    policy = agent57.load(tmp_path / "own.agent57")
+    state = policy.initial_state()
+    observation = np.zeros(policy.spec.observation_shape, np.float32)
+    for _ in range(3):
+        policy.act(observation, state)
+    assert state.intrinsic["novelty"] == pytest.approx(0.2)
+
+
+def test_a_part_that_is_not_registered_is_named() -> None:
+    rng = np.random.default_rng(0)
+    with pytest.raises(ConfigError, match=r"controller.own 'gone'.*register_controller\('gone'"):
+        make_controller(ControllerConfig(own="gone"), 2, 0, rng)
+    config = small_config(network={"own_torso": "gone"})
+    with pytest.raises(ConfigError, match="network.own_torso 'gone' is not registered"):
+        make_networks(config, SPEC)
+
+
+def test_own_parts_stay_in_their_process() -> None:
+    with pytest.raises(ConfigError, match="tests/steps.*set run.runtime to inline"):
+        changed(Config(), run={"runtime": "cluster"}, curiosity={"own_reward": "tests/steps"})
+
+
+def test_a_reward_that_is_no_number_stops_the_run() -> None:
+    part = Steps(2, None)
+    part.reward = lambda _: np.array([np.nan, 1.0])  # type: ignore[method-assign]
+    with pytest.raises(FloatingPointError, match="2 finite numbers"):
+        OwnCuriosity(part, 2).reward(torch.zeros(2, 1))
