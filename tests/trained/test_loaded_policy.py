@@ -44,7 +44,7 @@ def plays_alike(run: TrainedRun, epsilon: float, num_steps: int) -> None:
             played = player.step()
             action, state = policy.act(played.observation[0], state, reward, first)
             assert action == played.action[0]
-            torch.testing.assert_close(state.decision.value.numpy(), played.value)
+            torch.testing.assert_close(state.decision.outputs.numpy(), played.value)
             reward, first = float(played.extrinsic[0]), False
             if played.terminated[0] or played.truncated[0]:
                 break
