@@ -47,7 +47,7 @@ def test_a_policy_comes_back_from_the_hub_as_it_went(tmp_path: Path) -> None:
         assert ours.act(row, mine)[0] == theirs.act(row, other)[0]
         assert mine.decision is not None
         assert other.decision is not None
-        assert (mine.decision.value == other.decision.value).all()
+        assert (mine.decision.outputs == other.decision.outputs).all()
 
 
 def test_the_card_says_what_was_measured_and_nothing_else() -> None:

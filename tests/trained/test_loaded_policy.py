@@ -110,7 +110,7 @@ def test_states_do_not_disturb_each_other():
             for other in states:
                 policy.act(-row, other)
             policy.act(row, state)
-            taken.append(state.decision.value)
+            taken.append(state.decision.outputs)
         return torch.stack(taken)
 
     alone = values([], policy.initial_state(), rows)
@@ -164,7 +164,7 @@ def test_a_stream_of_a_batch_begins_anew_without_the_others():
         for index, row in enumerate(rows):
             first = np.array([restarted and index == 4, False])
             policy.act(row, state, first=first)
-        values.append(state.decision.value)
+        values.append(state.decision.outputs)
     torch.testing.assert_close(values[0][:, 1], values[1][:, 1], rtol=0, atol=0)
     policy = agent57.load(trained_run())
     state = policy.initial_state()

@@ -25,7 +25,7 @@ def play(policy: agent57.Policy, rows: np.ndarray) -> list[Any]:
     for index, row in enumerate(rows):
         action, state = policy.act(row, state, reward=0.1 * index, first=index == 0)
         assert state.decision is not None
-        seen.append((action, state.decision.value.tolist()))
+        seen.append((action, state.decision.outputs.tolist()))
     return seen
 
 
