@@ -105,7 +105,7 @@ class AtariEnv:
         """Return the emulator frames of no-op that the lane's episode began with."""
         return int(self._first_frames[lane])
 
-    def running_episode(self, lane: int) -> EpisodeRecord:
+    def running_episode(self, lane: int) -> EpisodeRecord | None:
         """Return the seed and the actions of the lane's episode."""
         return self._log.record_of(lane)
 

@@ -99,7 +99,7 @@ class GymnasiumEnv:
             return np.asarray(self._call("render", self._envs.envs[lane].render))
         return np.asarray(self._call("render", self._envs.render)[lane])
 
-    def running_episode(self, lane: int) -> EpisodeRecord:
+    def running_episode(self, lane: int) -> EpisodeRecord | None:
         """Return the seed and the actions of the lane's episode."""
         return self._log.record_of(lane)
 

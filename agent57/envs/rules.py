@@ -8,7 +8,7 @@ import numpy as np
 import torch
 
 from agent57.envs.episode_log import check_fits
-from agent57.envs.spec import Lanes, Step
+from agent57.envs.spec import EpisodeRecord, Lanes, Step
 from agent57.types import EnvSpec
 
 
@@ -78,8 +78,9 @@ class RulesEnv:
         self._lanes.check_lane(lane)
         return self._rules.picture(self._state[lane])
 
-    def running_episode(self, lane: int) -> None:
-        """Return nothing: a state is drawn as easily as it is told."""
+    def running_episode(self, lane: int) -> EpisodeRecord | None:
+        """Return None: drawing a state costs nothing."""
+        return None
 
     def state_dict(self) -> dict[str, Any]:
         """The states of all lanes."""
