@@ -123,7 +123,7 @@ def _laptop(config: Config) -> Config:
         learner=replace(
             config.learner,
             batch_size=16,
-            learning_rate=5 * config.learner.learning_rate,
+            learning_rate=5e-4,
             adam_epsilon=config.learner.adam_epsilon / 100,
             # Copied sooner, the target would repeat the errors of the online network.
             target_period=config.learner.target_period // 5,
