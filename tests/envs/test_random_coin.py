@@ -128,9 +128,9 @@ def test_gymnasium_accepts_the_environment():
     check_env(single.unwrapped)  # rendering included, which needs the registered spec
 
 
-def test_gymnasium_finds_it_by_the_name_in_the_readme():
+def test_gymnasium_finds_it_by_the_name_in_the_docs():
     # In a process of its own: here the package has been imported.
-    (name,) = re.findall(r'gymnasium.make\("(.*)"\)', (ROOT / "README.md").read_text())
+    (name,) = re.findall(r'gymnasium.make\("(.*)"\)', (ROOT / "docs/ENVIRONMENTS.md").read_text())
     code = f"import gymnasium; print(gymnasium.make({name!r}).reset()[0].shape)"
     found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert found.stdout.strip() == f"(2, {SIZE}, {SIZE})"

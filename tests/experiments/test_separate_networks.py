@@ -89,7 +89,7 @@ def test_the_figure_has_the_papers_panels_and_the_means_and_extremes_of_seeds(
     joint = asked["panels"]["NGU (joint network)"]
     assert joint["exploitative"][1] == pytest.approx((0.5, 0.2, 0.9))
     assert joint["exploratory"][1] == pytest.approx((0.2, 0.0, 0.3))
-    assert "3 seed(s); bars: mean, lines: lowest and highest seed" in asked["note"]
+    assert "3 seeds; bars: mean, lines: lowest and highest seed" in asked["note"]
 
 
 def test_the_figure_of_one_seed_has_standard_errors(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -97,7 +97,7 @@ def test_the_figure_of_one_seed_has_standard_errors(monkeypatch: pytest.MonkeyPa
     separate = asked["panels"]["NGU, separate networks"]
     assert separate["exploitative"][2] == pytest.approx((0.99, 0.98, 1.0))
     assert separate["exploratory"][2] == pytest.approx((0.1, 0.08, 0.12))
-    assert "1 seed(s); bars: mean, lines: standard error over episodes" in asked["note"]
+    assert "1 seed; bars: mean, lines: standard error over episodes" in asked["note"]
 
 
 def test_the_figure_is_drawn_also_if_all_seeds_are_equal(tmp_path: Path) -> None:

@@ -14,7 +14,10 @@ GAMES = ("pong", "breakout", "toy/chain")
 
 
 def evaluations(returns):
-    row = {"source": "evaluator", "phase": "evaluate", "lane": 0, "arm": 0}
+    row = {
+        "source": "evaluator", "phase": "evaluate", "lane": 0, "arm": 0, "beta": 0.0, "gamma": 0.99,
+        "length": 10, "intrinsic_return": 0.0,
+    }  # fmt: skip
     return [{**row, "frames": 100 * i, "return": r} for i, r in enumerate(returns)]
 
 
