@@ -61,6 +61,7 @@ def test_own_intrinsic_reward(tmp_path: Path) -> None:
     assert example("own_intrinsic_reward").main(300, str(tmp_path / "run")) <= 1
     run = agent57.Run(tmp_path / "run")
     assert run.config.curiosity.own_reward == "counts"
+    assert 0 < run.metrics()["reward/intrinsic"][-1] <= 1  # of a count: 1 / sqrt(n)
 
 
 def test_compare_agents(tmp_path: Path) -> None:
