@@ -116,7 +116,8 @@ def test_one_arm_stays_one_arm() -> None:
 
 def test_a_configuration_says_where_it_comes_from() -> None:
     run = make_config("ngu", "tiny").run
-    assert (run.agent, run.scale, run.frames) == ("ngu", "tiny", SCALES["tiny"].frames)
+    assert (run.agent, run.scale, run.frames) == ("ngu", "tiny", SCALES["tiny"].frames["pixels"])
+    assert make_config("agent57", "laptop", "vector").run.frames == 300_000
 
 
 @pytest.mark.parametrize(("agent", "scale"), [("agnet57", "tiny"), ("agent57", "big")])
