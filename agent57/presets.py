@@ -215,13 +215,13 @@ def _laptop_vector(config: Config) -> Config:
             vector_input="standard",
             reward_input="squash",
             average_rate=0.003,
+            skip=True,
         ),
         sequence=_shorter(config.sequence, 2),
         replay=replace(config.replay, samples_per_insert=16.0),
         learner=replace(
             learner,
             batch_size=32,
-            learning_rate=3e-4,  # more makes greedy actions of a normalised network flicker
             target_period=learner.target_period // 6,
             td_scale="both",
             cross_mixture=0.5 if config.family.arms > 1 else 1.0,

@@ -34,7 +34,8 @@ SETTINGS = {
     "evaluator.lanes", "actor.lanes", "actor.epsilon_alpha", "actor.pull_period",
     "curiosity.memory_size", "curiosity.warmup_steps", "curiosity.kernel_epsilon",
     "curiosity.error_horizon", "curiosity.reward_horizon", "network.normalise",
-    "network.vector_input", "network.average_rate", "learner.cross_mixture", "run.log_frames",
+    "network.vector_input", "network.average_rate", "network.skip", "learner.cross_mixture",
+    "run.log_frames",
     "run.agent", "run.scale", "run.kind",
     "run.frames", "cluster.actors",
 }  # fmt: skip

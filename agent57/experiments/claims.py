@@ -40,6 +40,7 @@ def former_vectors(config: Config) -> Config:
             vector_input="raw",
             reward_input="raw",
             average_rate=0.0,
+            skip=False,
         ),
         sequence=SequenceConfig(
             trace_length=2 * config.sequence.trace_length,
