@@ -54,8 +54,8 @@ def choose_device(name: str) -> torch.device:
         device = torch.device(name)
         torch.ones(1, device=device).item()  # "meta" has no data
     except (RuntimeError, AssertionError) as error:
-        reason = str(error).splitlines()[0]
-        raise ConfigError(f"--device {name} cannot be used: {reason}") from None
+        reason = str(error).splitlines()[0].partition(". ")[0]  # torch goes on for a page
+        raise ConfigError(f"--device {name} cannot be used here: {reason}") from None
     return device
 
 
