@@ -22,7 +22,8 @@ from typing import Any, Protocol
 import torch
 
 from agent57.config import ConfigError
-from agent57.storage.folder import JOURNALS, checksum_of, make_own_folder, open_plain
+from agent57.storage.files import make_own_folder, open_plain
+from agent57.storage.folder import JOURNALS
 from agent57.storage.manifest import (
     OWN_NAME,
     DamagedCheckpoint,
@@ -34,6 +35,7 @@ from agent57.storage.manifest import (
     write_file,
     write_manifest,
 )
+from agent57.storage.segments import checksum_of, sealed_bytes
 
 _RECORD = struct.Struct("<qQ")  # block id, bytes of the message that follows
 _DIGITS = 12  # that every file's name begins with
@@ -41,7 +43,7 @@ _READ_ATTEMPTS = 3  # of a reader whose checkpoint a running training may remove
 
 
 class Block(Protocol):
-    """What the replay keeps, as far as a file is concerned."""
+    """A block of the replay, as far as a file is concerned."""
 
     def to_bytes(self) -> bytes:
         """Everything in one message."""
@@ -50,7 +52,7 @@ class Block(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Checkpoint:
-    """One to go on from."""
+    """A checkpoint that a run can go on from."""
 
     name: str
     state: dict[str, Any]
@@ -71,7 +73,9 @@ class CheckpointStore:
         self._folder = folder
         self._keep = keep
         self._before_commit = before_commit
-        self._thread: threading.Thread | None = None
+        # Not `Thread.join`: a Ctrl-C in it makes Python count a living thread as ended.
+        self._is_idle = threading.Event()
+        self._is_idle.set()
         self._error: Exception | None = None
         self._kept: dict[str, set[str]] = {}  # files of each checkpoint that counts, oldest first
         self._segments: list[Entry] = []  # of the newest one
@@ -86,7 +90,7 @@ class CheckpointStore:
     @property
     def is_writing(self) -> bool:
         """Whether a write is under way."""
-        return self._thread is not None and self._thread.is_alive()
+        return not self._is_idle.is_set()
 
     @property
     def next_block(self) -> int:
@@ -131,14 +135,20 @@ class CheckpointStore:
             "journals": {n: [journal["sizes"][n], crc] for n, crc in checksums.items()},
         }
         work = (head, snapshot, blocks, oldest_id)
-        self._thread = threading.Thread(target=self._try_to_write, args=work, name="checkpoint")
-        self._thread.start()
+        self._is_idle.clear()
+        try:
+            threading.Thread(target=self._try_to_write, args=work, name="checkpoint").start()
+        except BaseException:
+            self._is_idle.set()
+            raise
+
+    def join(self) -> None:
+        """Wait until nothing is being written."""
+        self._is_idle.wait()
 
     def wait(self) -> OSError | None:
         """Wait for the write under way; why it failed, if the disk was the reason."""
-        if self._thread is not None:
-            self._thread.join()
-            self._thread = None
+        self.join()
         error, self._error = self._error, None
         if error is None or isinstance(error, OSError):
             return error
@@ -149,6 +159,8 @@ class CheckpointStore:
             self._write(*work)
         except Exception as error:  # raised or returned by `wait`
             self._error = error
+        finally:
+            self._is_idle.set()
 
     def _write(
         self,
@@ -260,22 +272,24 @@ def newest_state(folder: Path) -> tuple[dict[str, Any], list[str]]:
 
 
 def changed_journals(run: Path, folder: Path) -> list[str]:
-    """What is wrong with the journals of a run, by the checksums of its newest manifest."""
+    """Compare the journals of a run with its newest manifest; return what is wrong with them."""
     found = []
     for path in reversed(_manifests(folder)):
         with contextlib.suppress(DamagedCheckpoint, OSError, ValueError, TypeError):
             for name, (size, checksum) in read_manifest(path).get("journals", {}).items():
-                present = (run / name).stat().st_size if name in JOURNALS else size
+                if name not in JOURNALS:
+                    continue
+                present = sealed_bytes(run / name) + (run / name).stat().st_size
                 if present < size:
                     found.append(f"{name} lacks {size - present} bytes it once had")
-                elif name in JOURNALS and checksum_of(run / name, size) != checksum:
+                elif checksum_of(run / name, size) != checksum:
                     found.append(f"{name} was changed from outside: some lines may be damaged")
             break
     return found
 
 
 def newest_counters(folder: Path) -> dict[str, int]:
-    """How far the newest checkpoint is whose manifest can be read; empty if there is none."""
+    """Return the counters of the newest readable manifest; empty if there is none."""
     for path in reversed(_manifests(folder)):
         with contextlib.suppress(DamagedCheckpoint):
             counters: dict[str, int] = read_manifest(path)["counters"]
@@ -284,7 +298,7 @@ def newest_counters(folder: Path) -> dict[str, int]:
 
 
 def _manifests(folder: Path) -> list[Path]:
-    """All there are, oldest first."""
+    """Return all manifests, oldest first."""
     return sorted(path for path in folder.glob("*.json") if OWN_NAME.fullmatch(path.name))
 
 

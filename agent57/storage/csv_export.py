@@ -5,7 +5,8 @@ import io
 from pathlib import Path
 
 from agent57.config import ConfigError, require
-from agent57.storage.folder import CONFIG_FILE, write_atomic
+from agent57.storage.files import write_atomic
+from agent57.storage.folder import CONFIG_FILE
 from agent57.storage.history import read_whole_lines
 
 TABLES = ("metrics", "episodes")

@@ -14,7 +14,7 @@ from tensorboard.compat.proto.event_pb2 import Event, SessionLog
 from tensorboard.compat.proto.summary_pb2 import Summary
 from tensorboard.summary.writer.record_writer import RecordWriter
 
-from agent57.storage.folder import GrowingFile
+from agent57.storage.growing import GrowingFile
 
 
 class EventFile:

@@ -1,58 +1,88 @@
 """Reads back what a run has written down, finished or not."""
 
+import contextlib
 import json
 import math
 from dataclasses import dataclass
 from functools import cached_property
+from operator import itemgetter
 from pathlib import Path
 from typing import Any
 
 from agent57.config import Config, ConfigError, require
 from agent57.ops.family import betas, gammas
 from agent57.scores.published import suite_games
-from agent57.storage.folder import CONFIG_FILE, open_plain, read_config
+from agent57.storage.files import open_plain
+from agent57.storage.folder import CONFIG_FILE, read_config
+from agent57.storage.journal_file import changed_lines, read_sums
+from agent57.storage.segments import Segment, contents, segments
 
 METRICS_FILE = "metrics.jsonl"
 EPISODES_FILE = "episodes.jsonl"
+_READ_ATTEMPTS = 3  # of a journal that a training may be sealing
 
 EPISODE_TEXTS = {"source": ("actor", "evaluator"), "phase": ("train", "evaluate")}
 EPISODE_NUMBERS = (
     "lane", "arm", "beta", "gamma", "frames", "length", "return", "intrinsic_return",
 )  # fmt: skip
 
+_NUMBERS = frozenset({int, float})  # types of JSON numbers; true and false are neither
+_episode_numbers = itemgetter(*EPISODE_NUMBERS)
+
 Row = dict[str, Any]
 Points = list[tuple[float, float]]  # (frames, value)
 
 
-def whole_rows(content: bytes) -> tuple[list[Row], list[int]]:
+def whole_rows(content: bytes, sums: frozenset[int] = frozenset()) -> tuple[list[Row], list[int]]:
     """Return the records among JSON lines, and the numbers of the lines that hold none.
 
-    A last line that is still being written counts as neither.
+    Lines are compared with their checksums where there are any. A last line that is still being
+    written counts as neither.
     """
     rows: list[Row] = []
     damaged: list[int] = []
-    for number, line in enumerate(content.splitlines(keepends=True), 1):
-        try:
-            row = json.loads(line)
-        except (ValueError, RecursionError):
-            row = None
-        if is_record(row):
+    lines = content.splitlines(keepends=True)
+    changed = changed_lines(lines, sums)
+    for number, (line, row) in enumerate(zip(lines, _parsed(lines), strict=True), 1):
+        if is_record(row) and number - 1 not in changed:
             rows.append(row)
         elif line.endswith(b"\n"):
             damaged.append(number)
     return rows, damaged
 
 
+def _parsed(lines: list[bytes]) -> list[Any]:
+    """The value of each JSON line; None where there is none.
+
+    All lines together, as one list, take half the time of one after another. Where this fails, or
+    where a line is not one object, each line is parsed by itself.
+    """
+    if all(line.startswith(b"{") and line.endswith(b"}\n") for line in lines):
+        found = _json(b"[" + b",".join(lines) + b"]")
+        if found is not None and len(found) == len(lines):
+            return list(found)
+    return [_json(line) for line in lines]
+
+
+def _json(content: bytes) -> Any:  # noqa: ANN401
+    try:
+        return json.loads(content)
+    except (ValueError, RecursionError):
+        return None
+
+
 def is_record(row: object) -> bool:
     """Whether this is a line of metrics or an episode: every scalar a number, nothing missing."""
-    if not isinstance(row, dict) or not EPISODE_TEXTS.keys() & row.keys():
-        return isinstance(row, dict) and "frames" in row and all(map(_is_number, row.values()))
+    if not isinstance(row, dict):
+        return False
+    if not EPISODE_TEXTS.keys() & row.keys():
+        return "frames" in row and _NUMBERS.issuperset(map(type, row.values()))
+    try:
+        numbers = _episode_numbers(row)
+    except KeyError:
+        return False
     texts = all(row.get(name) in choices for name, choices in EPISODE_TEXTS.items())
-    return texts and all(_is_number(row.get(name)) for name in EPISODE_NUMBERS)
-
-
-def _is_number(value: object) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool)
+    return texts and _NUMBERS.issuperset(map(type, numbers))
 
 
 def damage_text(file: Path, damaged: list[int]) -> str:
@@ -66,12 +96,34 @@ def damage_text(file: Path, damaged: list[int]) -> str:
 
 
 def read_whole_lines(file: Path) -> tuple[list[Row], list[str]]:
-    """The records of a journal that can be read, and what is wrong with the others."""
-    if not file.is_file():
-        return [], []
-    with open_plain(file) as opened:
-        rows, damaged = whole_rows(opened.read())
-    return rows, [damage_text(file, damaged)] if damaged else []
+    """Return the records of a journal that can be read, and what is wrong with the others.
+
+    A training may seal or compress the journal meanwhile; then it is read again.
+    """
+    for _ in range(_READ_ATTEMPTS):
+        before = segments(file)
+        with contextlib.suppress(FileNotFoundError):
+            found = _read_journal(file, before)
+            if segments(file) == before:
+                return found
+    return _read_journal(file, segments(file))
+
+
+def _read_journal(file: Path, sealed: list[Segment]) -> tuple[list[Row], list[str]]:
+    rows: list[Row] = []
+    damage: list[str] = []
+    for segment in sealed:
+        parts = list(contents(segment))
+        damage += [f"{file.parent / wrong}" for _, wrong in parts if wrong]
+        some, damaged = whole_rows(b"".join(content for content, _ in parts))
+        rows += some
+        damage += [damage_text(segment.path, damaged)] if damaged else []
+    if file.is_file():
+        with open_plain(file) as opened:
+            some, damaged = whole_rows(opened.read(), read_sums(file))
+        rows += some
+        damage += [damage_text(file, damaged)] if damaged else []
+    return rows, damage
 
 
 def read_lines(file: Path) -> list[Row]:
@@ -108,7 +160,7 @@ class RunHistory:
 
     @property
     def x_label(self) -> str:
-        """What frames are here."""
+        """The unit of `frames` for this task."""
         return "emulator frames" if self.env in suite_games("atari57") else "agent steps"
 
     @property

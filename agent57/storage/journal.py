@@ -1,4 +1,4 @@
-"""What a run writes down while it goes: metrics and episodes, as JSON lines and for TensorBoard."""
+"""Records of a run: metrics and episodes, as JSON lines and for TensorBoard."""
 
 import dataclasses
 import os
@@ -11,7 +11,8 @@ from typing import Any
 import numpy as np
 
 from agent57.storage.events import EventFile
-from agent57.storage.folder import RunFolder, RunFolderLost
+from agent57.storage.files import RunFolderLost
+from agent57.storage.folder import RunFolder
 from agent57.storage.means import Means
 from agent57.types import Episode
 
@@ -61,11 +62,11 @@ class Journal:
 
     @property
     def seconds(self) -> float:
-        """How long the run has been trained for, over all sessions."""
+        """Training time of the run over all sessions, in seconds."""
         return self._seconds_before + time.monotonic() - self._started
 
     def add(self, scalars: dict[str, float]) -> None:
-        """Scalars to be averaged until the next line."""
+        """Average these scalars until the next line."""
         self._means.add(scalars)
 
     def add_episode(self, episode: Episode) -> None:

@@ -1,4 +1,4 @@
-"""What a record says of the machine it was made on; nothing that tells one from its like."""
+"""The machine in records: CPU model only, nothing that identifies the machine."""
 
 import platform
 from pathlib import Path

@@ -14,7 +14,7 @@ from typing import Any
 
 import torch
 
-from agent57.storage.folder import not_followed, open_plain, sync_folder, write_atomic
+from agent57.storage.files import not_followed, open_plain, sync_folder, write_atomic
 
 FORMAT = 1
 MAX_MANIFEST_BYTES = 64_000_000
@@ -25,7 +25,7 @@ Manifest = dict[str, Any]  # format, counters, the entry of the state, the entri
 
 
 class DamagedCheckpoint(Exception):
-    """A file that is not what was written; the text names it."""
+    """A file differs from what was written; the text names it."""
 
 
 def write_file(path: Path, parts: Iterable[bytes | memoryview]) -> Entry:
@@ -111,7 +111,7 @@ def files_of(manifest: Manifest) -> set[str]:
 
 
 def verify(folder: Path, entry: Entry) -> None:
-    """Raise unless a file is what was written. It is never held in memory as a whole."""
+    """Raise unless a file is as it was written. It is read piece by piece."""
     try:
         with open_plain(folder / entry["file"]) as file:
             size = os.fstat(file.fileno()).st_size
@@ -125,9 +125,9 @@ def verify(folder: Path, entry: Entry) -> None:
 
 
 def read_state(folder: Path, entry: Entry, *, in_part: bool = False) -> dict[str, Any]:
-    """The state in a file, if it is what was written. Reading it runs no code.
+    """The state in a file, if the file is as it was written. Reading it runs no code.
 
-    Of a state read in part, a tensor comes from the disk when it is used, and only then.
+    With `in_part`, a tensor is read from disk only when it is used.
     """
     verify(folder, entry)
     try:
@@ -140,7 +140,7 @@ def read_state(folder: Path, entry: Entry, *, in_part: bool = False) -> dict[str
             if tensor.numel() * tensor.element_size() > tensor.untyped_storage().nbytes():
                 raise ValueError(f"a tensor of {tuple(tensor.shape)} is larger than its data")
         return state
-    except Exception as error:  # whatever a foreign file makes the reader trip over
+    except Exception as error:  # any error that a foreign file causes in the reader
         reason = str(error).splitlines()[:1] or [type(error).__name__]
         raise DamagedCheckpoint(f"{entry['file']} holds no state: {reason[0]}") from error
 

@@ -1,4 +1,4 @@
-"""Means of scalars, each over the times it was given."""
+"""Means of scalars, each over the number of times it was added."""
 
 from collections import defaultdict
 from collections.abc import Mapping
@@ -13,17 +13,17 @@ class Means:
         self._counts: dict[str, int] = defaultdict(int)
 
     def add(self, scalars: Mapping[str, float]) -> None:
-        """Take some into account."""
+        """Add scalars by their names."""
         for name, value in scalars.items():
             self._sums[name] += value
             self._counts[name] += 1
 
     def means(self) -> dict[str, float]:
-        """Of what was given."""
+        """The mean of each scalar since the last `clear`."""
         return {name: total / self._counts[name] for name, total in self._sums.items()}
 
     def clear(self) -> None:
-        """Begin anew."""
+        """Forget all scalars."""
         self._sums.clear()
         self._counts.clear()
 

@@ -13,6 +13,8 @@ from typing import Any
 from agent57.config import Config
 from agent57.storage.folder import read_config
 from agent57.storage.history import EPISODES_FILE, METRICS_FILE, RunHistory, whole_rows
+from agent57.storage.journal_file import read_sums
+from agent57.storage.segments import Segment, contents, segments
 
 Row = dict[str, Any]
 
@@ -27,8 +29,8 @@ class GrowingLines:
 
     def __init__(self, file: Path) -> None:
         self._file = file
-        self._offset = 0  # bytes read so far
-        self._last = b""  # the end of what was read: a file that differs there was cut back
+        self.offset = 0  # bytes read so far
+        self._last = b""  # the end of the bytes read: a file that differs there was cut back
 
     def read(self, size: int = -1) -> tuple[bytes, bool]:
         """Return new whole lines, up to about `size` bytes, and whether the file starts over."""
@@ -36,14 +38,14 @@ class GrowingLines:
             with self._file.open("rb") as file:
                 restarts = not self._continues(file.fileno())
                 if restarts:
-                    self._offset, self._last = 0, b""
-                file.seek(self._offset)
+                    self.offset, self._last = 0, b""
+                file.seek(self.offset)
                 content = file.read(size)
                 if size > 0 and not content.endswith(b"\n"):
                     content += file.readline()
         except FileNotFoundError:
-            restarts, content = self._offset > 0, b""
-            self._offset, self._last = 0, b""
+            restarts, content = self.offset > 0, b""
+            self.offset, self._last = 0, b""
         content = content[: content.rfind(b"\n") + 1]
         self._advance(content)
         return content, restarts
@@ -56,16 +58,56 @@ class GrowingLines:
             file.seek(start)
             content = file.read()
         whole = content.rfind(b"\n") + 1
-        self._offset = start + whole
+        self.offset = start + whole
         self._last = content[max(0, whole - 200) : whole]
-        return self._offset
+        return self.offset
 
     def _continues(self, handle: int) -> bool:
-        return os.pread(handle, len(self._last), self._offset - len(self._last)) == self._last
+        return os.pread(handle, len(self._last), self.offset - len(self._last)) == self._last
 
     def _advance(self, content: bytes) -> None:
-        self._offset += len(content)
+        self.offset += len(content)
         self._last = (self._last + content[-200:])[-200:]
+
+
+class GrowingJournal:
+    """Whole lines of a growing journal, its sealed segments first, each line once.
+
+    Starts over when the journal was cut back.
+    """
+
+    def __init__(self, file: Path) -> None:
+        self._file = file
+        self._lines = GrowingLines(file)
+        self._done = 0  # bytes of the journal before the growing file, all read
+        self.damage: list[str] = []  # what could not be read of the segments
+
+    def read(self, size: int) -> tuple[bytes, bool]:
+        """Return new whole lines, about `size` bytes, and whether the journal starts over."""
+        sealed = segments(self._file)
+        end = sealed[-1].end if sealed else 0
+        place = self._done + self._lines.offset  # lines read while they grew may be sealed now
+        for segment in sealed:
+            if segment.end > max(place, self._done):
+                self._done, self._lines = segment.end, GrowingLines(self._file)
+                content = self._read_segment(segment, place)
+                if content:
+                    return content, False
+        if end > self._done:  # sealed where the last read ended
+            self._done, self._lines = end, GrowingLines(self._file)
+        content, restarts = self._lines.read(size)
+        return self._start_over(size) if restarts or end < self._done else (content, False)
+
+    def _start_over(self, size: int) -> tuple[bytes, bool]:
+        self._done, self._lines, self.damage = 0, GrowingLines(self._file), []
+        return self.read(size)[0], True
+
+    def _read_segment(self, segment: Segment, place: int) -> bytes:
+        """Return what follows a place. Damage is in whole lines, so it is counted from the end."""
+        parts = list(contents(segment))
+        self.damage += [wrong for _, wrong in parts if wrong]
+        content = b"".join(part for part, _ in parts)
+        return content[max(0, len(content) - (segment.end - place)) :]
 
 
 class RunTail:
@@ -76,19 +118,19 @@ class RunTail:
         self.config: Config = read_config(path)
         self._metrics_file = path / METRICS_FILE
         self._metrics = GrowingLines(self._metrics_file)
-        self._episodes = GrowingLines(path / EPISODES_FILE)
+        self._episodes = GrowingJournal(path / EPISODES_FILE)
         self._rows: list[Row] = []
         self._evaluations: list[Row] = []
         self.is_sampled = False  # whether `_rows` are a part of the lines only
         self._num_damaged = {METRICS_FILE: 0, EPISODES_FILE: 0}  # lines that were left out
 
     def poll(self) -> bool:
-        """Read what was written since the last call; return whether anything was."""
+        """Read new lines since the last call; return whether there were any."""
         has_metrics, has_episodes = self._poll_metrics(), self._poll_episodes()
         return has_metrics or has_episodes
 
     def history(self, first: float | None = None, last: float | None = None) -> RunHistory:
-        """Return the records by now, or those between two numbers of frames in more detail."""
+        """Return all records so far, or more detailed records between two numbers of frames."""
         rows, evaluations = self._rows, self._evaluations
         if first is not None and last is not None:
             if self.is_sampled:
@@ -102,6 +144,7 @@ class RunTail:
             for name, count in self._num_damaged.items()
             if count
         )
+        damage += tuple(f"{wrong}: its records are left out" for wrong in self._episodes.damage)
         return RunHistory(
             path=self.path,
             config=self.config,
@@ -146,7 +189,7 @@ class RunTail:
         return has_restarted or len(self._evaluations) != before
 
     def _parsed(self, content: bytes, name: str) -> list[Row]:
-        rows, damaged = whole_rows(content)
+        rows, damaged = whole_rows(content, read_sums(self.path / name))
         self._num_damaged[name] += len(damaged)
         return rows
 

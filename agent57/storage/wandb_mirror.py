@@ -53,7 +53,7 @@ class WandbMirror:
         self.send_new_lines()
 
     def send_new_lines(self) -> None:
-        """Send what was written since the last time; half a line waits for its other half.
+        """Send new lines since the last call; an incomplete line waits for its end.
 
         A run that is resumed may have cut off the lines after its checkpoint.
         """

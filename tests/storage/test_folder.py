@@ -10,15 +10,10 @@ import pytest
 
 from agent57.config import Config, ConfigError
 from agent57.storage import folder as module
-from agent57.storage.folder import (
-    GrowingFile,
-    RunFolder,
-    check_free,
-    open_plain,
-    read_config,
-    write_atomic,
-    write_json,
-)
+from agent57.storage.files import open_plain, write_atomic
+from agent57.storage.folder import RunFolder, check_free, read_config, write_json
+from agent57.storage.growing import GrowingFile
+from agent57.storage.history import read_whole_lines
 
 
 def full_disk(*_):
@@ -134,15 +129,54 @@ def test_a_torn_line_is_trimmed_so_that_the_next_stands_alone(tmp_path):
 
 def test_a_line_that_was_changed_is_noticed(tmp_path):
     folder = RunFolder.create(tmp_path, Config())
-    folder.append("metrics.jsonl", {"frames": 12})
+    for frames in (11, 12, 13):
+        folder.append("metrics.jsonl", {"frames": frames})
     sizes, checksums = folder.flush(), folder.checksums()
     folder.close()
-    (tmp_path / "metrics.jsonl").write_text('{"frames": 13}\n')
+    file = tmp_path / "metrics.jsonl"
+    file.write_text(file.read_text().replace("12", "72"))  # still a number
+    rows, damage = read_whole_lines(file)
+    assert [row["frames"] for row in rows] == [11, 13]
+    assert damage == [f"{file} is damaged in line 2"]
     folder = RunFolder(tmp_path)
     assert folder.cut_back(sizes, checksums) == [
-        "metrics.jsonl was changed from outside: some of its lines may be damaged"
+        "metrics.jsonl was changed from outside: line 2 is damaged"
     ]
+    folder.append("metrics.jsonl", {"frames": 14})
     folder.close()
+    rows, damage = read_whole_lines(file)  # resuming does not vouch for what was damaged
+    assert [row["frames"] for row in rows] == [11, 13, 14]
+    assert damage == [f"{file} is damaged in line 2"]
+
+
+def test_lines_that_move_are_not_damaged(tmp_path):
+    folder = RunFolder.create(tmp_path, Config())
+    for frames in range(9):
+        folder.append("metrics.jsonl", {"frames": frames})
+    folder.close()
+    file = tmp_path / "metrics.jsonl"
+    file.write_bytes(file.read_bytes().replace(b"2}\n", b"2}!"))  # lines 3 and 4 become one
+    rows, damage = read_whole_lines(file)
+    assert [row["frames"] for row in rows] == [0, 1, 4, 5, 6, 7, 8]
+    assert damage == [f"{file} is damaged in line 3"]
+
+
+def test_journals_of_older_runs_have_no_checksums_and_get_some(tmp_path):
+    folder = RunFolder.create(tmp_path, Config())
+    for frames in (1, 2):
+        folder.append("metrics.jsonl", {"frames": frames})
+    sizes, checksums = folder.flush(), folder.checksums()
+    folder.close()
+    (tmp_path / ".metrics.sums").unlink()
+    file = tmp_path / "metrics.jsonl"
+    assert read_whole_lines(file) == ([{"frames": 1}, {"frames": 2}], [])
+    folder = RunFolder(tmp_path)
+    assert folder.cut_back(sizes, checksums) == []
+    folder.append("metrics.jsonl", {"frames": 3})
+    folder.close()
+    assert read_whole_lines(file) == ([{"frames": 1}, {"frames": 2}, {"frames": 3}], [])
+    file.write_text(file.read_text().replace("1", "7"))
+    assert read_whole_lines(file)[1] == [f"{file} is damaged in line 1"]
 
 
 @pytest.mark.parametrize("name", ["metrics.jsonl", ".lock", ".config.json.partial"])

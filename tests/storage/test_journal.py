@@ -7,10 +7,13 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
 from agent57.config import Config
+from agent57.storage.events import EventFile
 from agent57.storage.folder import RunFolder
 from agent57.storage.journal import RECENT_EPISODES, STATM, Journal
+from agent57.storage.means import Means
 from agent57.types import Episode
 
 
@@ -177,3 +180,35 @@ def test_actors_episodes_are_averaged_per_arm_between_lines(folder: RunFolder) -
     assert "arm_intrinsic_return/0" not in row
     assert row["episode/length"] == 30.0
     assert "arm_intrinsic_return/3" not in journal.write(counters(200), {})
+
+
+def test_means_are_over_the_times_a_scalar_was_given():
+    means = Means()
+    means.add({"a": 1.0, "b": 5.0})
+    means.add({"a": 3.0})
+    assert means.means() == {"a": 2.0, "b": 5.0}
+
+
+def test_means_go_on_from_their_state_and_begin_anew():
+    means, copy = Means(), Means()
+    means.add({"a": 1.0})
+    copy.load_state_dict(means.state_dict())
+    copy.add({"a": 4.0})
+    assert copy.means() == {"a": 2.5}
+    assert means.means() == {"a": 1.0}
+    means.clear()
+    assert means.means() == {}
+
+
+def test_a_resumed_session_replaces_what_came_after_its_checkpoint(tmp_path):
+    first = EventFile(tmp_path, 1)
+    for frames in (10, 20, 30):
+        first.write({"loss": frames / 10, "frames": frames}, frames)
+    first.close()
+    second = EventFile(tmp_path, 11)
+    second.write({"loss": 9.0}, 20)
+    second.close()
+    curves = EventAccumulator(str(tmp_path))
+    curves.Reload()
+    points = [(point.step, point.value) for point in curves.Scalars("loss")]
+    assert points == [(10, 1.0), (20, 9.0)]

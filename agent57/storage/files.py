@@ -1,0 +1,69 @@
+"""Plain files of a run: opened without following links, written whole or not at all."""
+
+import errno
+import os
+import stat
+from io import BufferedReader
+from pathlib import Path
+
+
+class RunFolderLost(RuntimeError):
+    """A file of the run is no longer where it was, or no longer open: says which."""
+
+
+def open_plain(path: Path) -> BufferedReader:
+    """Open a file for reading. Pipes, devices and folders are an OSError: they may never end."""
+    file = open(path, "rb", opener=_not_waiting)  # noqa: SIM115
+    if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
+        file.close()
+        raise OSError(errno.EINVAL, "not a plain file", str(path))
+    return file
+
+
+def _not_waiting(name: str, flags: int) -> int:
+    return os.open(name, flags | os.O_NONBLOCK)  # a pipe without a writer would wait for one
+
+
+def not_followed(name: str, flags: int) -> int:
+    """Open a file that is written; a symbolic link is an OSError, as is anything but a file."""
+    try:
+        handle = os.open(name, flags | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, 0o666)
+    except OSError as error:
+        if error.errno == errno.ELOOP:
+            raise OSError(errno.ELOOP, "a symbolic link is not written through", name) from None
+        raise
+    if not stat.S_ISREG(os.fstat(handle).st_mode):
+        os.close(handle)
+        raise OSError(errno.EINVAL, "not a plain file", name)
+    return handle
+
+
+def make_own_folder(path: Path) -> None:
+    """Make a folder inside the run folder. A link would lead the run outside, so it is refused."""
+    if path.is_symlink():
+        raise OSError(errno.ELOOP, "a symbolic link is not written through", str(path))
+    path.mkdir(exist_ok=True)
+
+
+def write_atomic(path: Path, content: bytes) -> None:
+    """Write a file so that a reader finds the old content or the new, never a part of it."""
+    temporary = path.with_name(f".{path.name}.partial")
+    try:
+        with open(temporary, "wb", opener=not_followed) as file:
+            file.write(content)
+            file.flush()
+            os.fsync(file.fileno())
+        temporary.replace(path)
+        sync_folder(path.parent)
+    except OSError:
+        temporary.unlink(missing_ok=True)
+        raise
+
+
+def sync_folder(path: Path) -> None:
+    """Make renames inside a folder survive a power cut."""
+    handle = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
