@@ -167,7 +167,7 @@ class Actor:
         return {**plays, **returns}
 
     def lanes(self, count: int) -> list[dict[str, Any]]:
-        """Tell what the first lanes are doing, to be shown."""
+        """Describe what the first lanes are doing, for a viewer."""
         return [{"source": "actor", **told} for told in self.player.glances(count)]
 
     @property
@@ -176,7 +176,7 @@ class Actor:
         return self._assembler.num_waiting
 
     def lasting_state(self) -> dict[str, Any]:
-        """State that outlives an episode: enough for another process to take over with new ones."""
+        """State that outlives an episode, for another process that takes over with new ones."""
         return {
             "player": self.player.lasting_state(),
             "controllers": [controller.state_dict() for controller in self._controllers],

@@ -69,7 +69,7 @@ class Controller:
         return int(np.argmax(np.where(counts > 0, means, -np.inf)))
 
     def statistics(self) -> tuple[np.ndarray, np.ndarray]:
-        """How often each arm was played in the window, and its mean return (0 if never)."""
+        """Plays of each arm in the window, and its mean return (0 if it was not played)."""
         arms = np.array([arm for arm, _ in self._episodes], dtype=np.int64)
         returns = np.array([episode_return for _, episode_return in self._episodes])
         counts = np.bincount(arms, minlength=self._num_arms)

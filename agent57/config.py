@@ -2,7 +2,7 @@
 
 Sources are named beside the fields: `table` is the paper's hyperparameter table, `NGU` and `R2D2`
 are the papers it builds on, `spec` marks a gap of the paper that docs/FIDELITY.md argues.
-Nothing here computes anything but what follows from the fields themselves.
+Nothing here computes more than follows from the fields themselves.
 """
 
 import dataclasses
@@ -12,10 +12,11 @@ import re
 from dataclasses import dataclass, field
 from typing import Any, Literal, get_args, get_origin
 
-CONFIG_VERSION = 9
+CONFIG_VERSION = 10
 # Fields that a file of this version or an older one may lack. Its run was trained with what is now
 # the default, except that forget gates began at 0 for a while.
 LATER_FIELDS: dict[int, tuple[str, ...]] = {
+    9: ("family.own",),
     8: (
         "env.raw",
         "env.kwargs",
@@ -107,7 +108,7 @@ class EnvConfig:
     """The task, and the paper's Atari preprocessing table."""
 
     name: str = "pong"  # a paper game name, random_coin, or a Gymnasium id
-    raw: bool = False  # play ids such as ALE/Pong-v5 as they are, not as the paper plays the game
+    raw: bool = False  # play ids such as ALE/Pong-v5 unchanged, not as the paper plays the game
     kwargs: str = ""  # Gymnasium ids: arguments of the environment, as a JSON object
     wrapper: str = ""  # Gymnasium ids: module:function that wraps the environment
     observe: tuple[str, ...] = ()  # Gymnasium ids: the parts of a Dict or Tuple to see; (): all
@@ -156,6 +157,7 @@ class FamilyConfig:
     min_gamma: float = 0.99  # gamma_2, of the last arm
     betas: tuple[float, ...] = ()  # replaces the curve when given, one per arm
     gammas: tuple[float, ...] = ()  # replaces the curve when given, one per arm
+    own: str = ""  # a registered family: sets arms, betas and gammas when a run begins
 
     def __post_init__(self) -> None:
         require_positive(self, "family", "arms")
@@ -174,7 +176,7 @@ class FamilyConfig:
         for name in ("betas", "gammas"):
             given = getattr(self, name)
             require(
-                len(given) in (0, self.arms),
+                len(given) in (0, self.arms) or bool(self.own),
                 f"family.{name} must hold one value per arm ({self.arms}), got {len(given)}",
             )
         uses_middle = self.discounts == "agent57" and self.arms > 2 and not self.gammas
@@ -201,7 +203,7 @@ class FamilyConfig:
 
 @dataclass(frozen=True, kw_only=True)
 class ControllerConfig:
-    """How the arm of the next episode is chosen."""
+    """The choice of the arm for the next episode."""
 
     kind: Literal["ucb", "uniform", "fixed", "exploit"] = "ucb"  # fixed: lane l plays arm l mod N
     window: int = 160  # episodes, tau; paper: 160 in section 4, 90 in the table
@@ -212,7 +214,7 @@ class ControllerConfig:
     own: str = ""  # a registered controller in place of these
 
     def check(self, group: str) -> None:
-        """Refuse what cannot work. There are two of these: `group` is the name of this one."""
+        """Refuse settings that cannot work; `group` names the section in error messages."""
         require_positive(self, group, "window")
         require_unit(self, group, "epsilon")
         require(self.bonus >= 0, f"{group}.bonus must not be negative, got {self.bonus}")
@@ -287,12 +289,12 @@ class NetworkConfig:
     rnd_size: int = 128  # outputs of the random and of the trained RND network, NGU
     reward_input: Literal["raw", "squash"] = "raw"  # how the previous rewards enter the network
     average_rate: float = 0.0  # at which the networks of evaluations follow the online; 0: equal
-    skip: bool = False  # the heads see the inputs of the core beside its output
+    skip: bool = False  # the heads see the inputs of the core and its output
     vector_input: Literal["raw", "standard"] = "raw"  # standard: coordinates by running moments
     normalise: Literal["none", "layer"] = "none"  # layer norm in the value networks; PQN, BTR
     initial_weights: Literal["pytorch", "scaled"] = "pytorch"  # of the value networks; spec 44
     forget_bias: float = 1.0  # a new LSTM keeps about sigmoid of it from step to step; spec 44
-    view_gain: float = 1.0  # initial weights of what is seen in the core, times this; spec 44
+    view_gain: float = 1.0  # factor of the core's initial weights for visual features; spec 44
     head_slope: float = 0.0  # of the heads' hidden units below 0, so that none is dead; 0: ReLU
     own_torso: str = ""  # a registered torso in place of ours
 
@@ -322,7 +324,7 @@ class NetworkConfig:
 
 @dataclass(frozen=True, kw_only=True)
 class SequenceConfig:
-    """How experience is cut into windows, in agent steps."""
+    """Lengths of the windows that experience is cut into, in agent steps."""
 
     trace_length: int = 160  # H: steps trained per window, table
     replay_period: int = 80  # steps between the starts of adjacent windows, table; spec 19
@@ -451,11 +453,17 @@ class ActorConfig:
     epsilon: float = 0.4  # of lane 0
     epsilon_alpha: float = 8.0  # epsilon_l = epsilon^(1 + alpha l / (L - 1))
     pull_period: int = 100  # agent steps between copies of the learner's weights, table
-    embedding_versions: int = 4  # embeddings an actor holds at most; each episode keeps its own
+    # Embeddings an actor holds at most, since each episode keeps its own; 0: one for every 8 lanes,
+    # and at least 4. Fewer make episodes begin with older ones, more make batches smaller.
+    embedding_versions: int = 0
 
     def __post_init__(self) -> None:
-        require_positive(self, "actor", "lanes", "pull_period", "embedding_versions")
+        require_positive(self, "actor", "lanes", "pull_period")
         require_unit(self, "actor", "epsilon")
+        require(
+            self.embedding_versions >= 0,
+            f"actor.embedding_versions must not be negative, got {self.embedding_versions}",
+        )
         require(
             self.epsilon_alpha >= 0,
             f"actor.epsilon_alpha must not be negative, got {self.epsilon_alpha}",
@@ -477,16 +485,16 @@ class EvaluatorConfig:
 
 @dataclass(frozen=True, kw_only=True)
 class ClusterConfig:
-    """Where the parts live when `run.runtime` is cluster."""
+    """Processes of the parts when `run.runtime` is cluster."""
 
     actors: int = 16  # processes that play; the L lanes are spread over them evenly
     actor_cpus: float = 1.0  # cores Ray sets aside for each of them
     actor_gpus: float = 0.0  # share of a GPU each of them acts on; 0: the CPU
     actor_threads: int = 1  # of torch in each of them, and to compress blocks
-    shards: int = 1  # processes that hold the replay, beside the learner
+    shards: int = 1  # processes that hold the replay
     learners: int = 1  # GPUs or processes that share the windows of each batch
     publish_seconds: float = 0.0  # between two versions of the weights sent to actors, at least
-    ray_address: str = ""  # host:port of a running Ray; "": the one on this machine, or a new one
+    ray_address: str = ""  # host:port of a running Ray; "": the Ray of this machine, or a new one
     dashboard: bool = False  # Ray's own, on loopback, where Ray is started by the run
     answer_seconds: float = 600.0  # that a process may take for a call before it is replaced
 
@@ -509,7 +517,7 @@ class ClusterConfig:
 
 @dataclass(frozen=True, kw_only=True)
 class RunConfig:
-    """What to run, for how long, and what to keep of it."""
+    """Agent, length, device and records of a run."""
 
     agent: str = "agent57"  # the preset this configuration started from
     scale: str = "paper"
@@ -579,7 +587,7 @@ class Config:
             self._check_cluster()
 
     def _check_cluster(self) -> None:
-        """What the parts must share evenly, and what they need to be brought back."""
+        """Refuse a cluster whose parts cannot share evenly or could not be restarted."""
         require(
             self.actor.lanes % self.cluster.actors == 0,
             f"actor.lanes must be a multiple of cluster.actors ({self.cluster.actors}), "
@@ -590,9 +598,10 @@ class Config:
             f"learner.batch_size must be a multiple of cluster.learners ({self.cluster.learners}), "
             f"got {self.learner.batch_size}",
         )
-        own = (self.controller.own, self.curiosity.own_reward, self.network.own_torso)
+        controllers = (self.controller.own, self.evaluator_controller.own)
+        own = (*controllers, self.curiosity.own_reward, self.network.own_torso)
         require(
-            not any((*own, self.evaluator_controller.own)),
+            not any(own),
             f"parts that a program registers ({', '.join(filter(None, own))}) are known to its own "
             f"process only: set run.runtime to inline",
         )
@@ -613,6 +622,16 @@ class Config:
         """Whether Q^e and Q^i are learned each on its own, or one value of the mixed reward."""
         is_each = self.learner.value_loss == "each" and self.network.values != "joint"
         return "separate" if is_each else "joint"
+
+    @property
+    def value_names(self) -> tuple[str, ...]:
+        """The names of the V values."""
+        return ("joint",) if self.network.values == "joint" else ("extrinsic", "intrinsic")
+
+    @property
+    def learned_names(self) -> tuple[str, ...]:
+        """The names of the L values that have a loss: each, or their mixture."""
+        return ("combined",) if self.learner.value_loss == "combined" else self.value_names
 
     @property
     def lanes_per_actor(self) -> int:
@@ -677,7 +696,7 @@ def _build(
 
 
 def _check_type(kind: Any, value: Any, name: str) -> None:  # noqa: ANN401
-    """Refuse a value that is not of the field's type, such as one from an edited file."""
+    """Refuse a value of another type than the field's; an edited file may hold one."""
     if get_origin(kind) is Literal:
         choices = get_args(kind)
         is_choice = isinstance(value, str) and value in choices

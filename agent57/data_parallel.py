@@ -14,6 +14,8 @@ import torch
 import torch.distributed as dist
 from torch import Tensor
 
+from agent57.learner import LoneLearner
+
 PATIENCE = timedelta(minutes=10)  # with learners that do not come to an exchange
 
 
@@ -29,20 +31,6 @@ def _together() -> Iterator[None]:
         raise LearnerMissing((str(error).splitlines() or [""])[0]) from error
 
 
-class LoneLearner:
-    """A group of one: nothing is exchanged."""
-
-    def check_in_step(self, num_updates: int) -> None:
-        """Raise RuntimeError unless all learners have made the same number of updates."""
-
-    def gather(self, values: Tensor) -> Tensor:
-        """The values of every learner, [D, ...]; the same answer for all of them."""
-        return values[None]
-
-    def average(self, tensors: Iterable[Tensor]) -> None:
-        """Replace each tensor by its mean over the learners, all of them in one exchange."""
-
-
 class LearnerGroup(LoneLearner):
     """The learners of a run, of which this process holds one."""
 
@@ -55,8 +43,8 @@ class LearnerGroup(LoneLearner):
     def join(cls, address: str, rank: int, num_learners: int, device: torch.device) -> Self:
         """Meet the others at `address`, `tcp://host:port` or `file:///path`; waits for all of them.
 
-        Each process may be in one group at a time. NCCL carries what is on a GPU, Gloo the rest.
-        Which network they use is set by `NCCL_SOCKET_IFNAME` and `GLOO_SOCKET_IFNAME`: `lo` keeps
+        Each process may be in one group at a time. NCCL carries tensors on GPUs, Gloo all others.
+        Their network is set by `NCCL_SOCKET_IFNAME` and `GLOO_SOCKET_IFNAME`: `lo` keeps
         learners of one machine on loopback.
         """
         backend = "nccl" if device.type == "cuda" else "gloo"

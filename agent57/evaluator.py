@@ -102,7 +102,7 @@ class Evaluator:
         ]
 
     def lasting_state(self) -> dict[str, Any]:
-        """What outlives an episode: enough for another process to take over with new ones."""
+        """State that outlives an episode, for another process that takes over with new ones."""
         return {
             "player": self.player.lasting_state(),
             "controller": self._controller.state_dict(),

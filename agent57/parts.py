@@ -1,18 +1,19 @@
-"""Parts of an agent that a program brings along: an intrinsic reward, a controller, a torso.
+"""Parts of an agent that a program brings along: an intrinsic reward, a controller, a torso, and a
+family of arms.
 
-A part is registered under a name, and a field of the configuration names it. A run stores the name
-only: whoever resumes, evaluates or loads the run registers the same name first.
-
-A family of arms needs no registration: `family.betas` and `family.gammas` take any values.
+A part is registered under a name, and a field of the configuration names the part. A run stores
+the name only: whoever resumes, evaluates or loads the run registers the same name first. A family
+is the exception. Its numbers are stored with the run, which needs no registration afterwards.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Any, Protocol
 
 import numpy as np
 from torch import Tensor, nn
 
-from agent57.config import ControllerConfig, require
+from agent57.config import Config, ConfigError, ControllerConfig, FamilyConfig, require
 from agent57.types import EnvSpec
 
 
@@ -67,46 +68,89 @@ class ArmController(Protocol):
         ...
 
 
+class ArmFamily(Protocol):
+    """Lists the arms of the agent, in place of the paper's curves."""
+
+    def __call__(self, config: FamilyConfig) -> Sequence[tuple[float, float]]:
+        """Return (beta_j, gamma_j) of each arm j. Arm 0 must have beta 0."""
+        ...
+
+
 RewardMaker = Callable[[int, EnvSpec], IntrinsicReward]  # of the number of lanes, and the task
 ControllerMaker = Callable[[ControllerConfig, int, int, np.random.Generator], ArmController]
 TorsoMaker = Callable[[tuple[int, ...]], nn.Module]  # of the shape of a prepared observation
 
-_rewards: dict[str, RewardMaker] = {}
-_controllers: dict[str, ControllerMaker] = {}
-_torsos: dict[str, TorsoMaker] = {}
+REWARDS: dict[str, RewardMaker] = {}
+CONTROLLERS: dict[str, ControllerMaker] = {}
+TORSOS: dict[str, TorsoMaker] = {}
+FAMILIES: dict[str, ArmFamily] = {}
 
 
 def register_intrinsic_reward(name: str, maker: RewardMaker) -> None:
     """Let `curiosity.own_reward` name an intrinsic reward: maker(num_lanes, spec)."""
-    _rewards[name] = maker
+    REWARDS[name] = maker
 
 
 def register_controller(name: str, maker: ControllerMaker) -> None:
     """Let `controller.own` name a controller: maker(config, num_arms, lane, rng)."""
-    _controllers[name] = maker
+    CONTROLLERS[name] = maker
 
 
 def register_torso(name: str, maker: TorsoMaker) -> None:
     """Let `network.own_torso` name a torso: maker(shape), a module from [N, *shape] to [N, F]."""
-    _torsos[name] = maker
+    TORSOS[name] = maker
+
+
+def register_family(name: str, family: ArmFamily) -> None:
+    """Let `family.own` name a family of arms: family(config), a list of (beta, gamma)."""
+    FAMILIES[name] = family
 
 
 def own_reward(name: str) -> RewardMaker:
     """Return the intrinsic reward of a name; `ConfigError` if nobody registered it."""
-    _check(_rewards, "curiosity.own_reward", name, "register_intrinsic_reward")
-    return _rewards[name]
+    _check(REWARDS, "curiosity.own_reward", name, "register_intrinsic_reward")
+    return REWARDS[name]
 
 
 def own_controller(name: str) -> ControllerMaker:
     """Return the controller of a name; `ConfigError` if nobody registered it."""
-    _check(_controllers, "controller.own", name, "register_controller")
-    return _controllers[name]
+    _check(CONTROLLERS, "controller.own", name, "register_controller")
+    return CONTROLLERS[name]
 
 
 def own_torso(name: str) -> TorsoMaker:
     """Return the torso of a name; `ConfigError` if nobody registered it."""
-    _check(_torsos, "network.own_torso", name, "register_torso")
-    return _torsos[name]
+    _check(TORSOS, "network.own_torso", name, "register_torso")
+    return TORSOS[name]
+
+
+def with_own_family(config: Config) -> Config:
+    """Return the configuration with the arms of its registered family, if it names one."""
+    name = config.family.own
+    if not name:
+        return config
+    _check(FAMILIES, "family.own", name, "register_family")
+    arms = list(FAMILIES[name](config.family))
+    try:
+        betas, gammas = tuple(float(b) for b, _ in arms), tuple(float(g) for _, g in arms)
+        # Without `own`, the section checks its numbers as it checks those a user writes.
+        family = replace(config.family, own="", arms=len(arms), betas=betas, gammas=gammas)
+    except (ConfigError, TypeError, ValueError) as error:
+        raise ConfigError(
+            f"family.own {name!r} must give (beta, gamma) of each arm: {error}"
+        ) from None
+    return replace(config, family=replace(family, own=name))
+
+
+def check_parts(config: Config) -> None:
+    """Refuse a configuration that names a part which is not registered."""
+    if config.curiosity.own_reward and config.family.is_curious:
+        own_reward(config.curiosity.own_reward)
+    for section in (config.controller, config.evaluator_controller):
+        if section.own:
+            own_controller(section.own)
+    if config.network.own_torso:
+        own_torso(config.network.own_torso)
 
 
 def _check(known: dict[str, Any], field: str, name: str, function: str) -> None:

@@ -4,7 +4,7 @@ Warm-up, training and evaluation run the same code. They differ in epsilon, in w
 and in where the steps go. A player does not choose arms, store experience or learn.
 
 One step: values of all lanes in one batch -> epsilon-greedy actions with their true probabilities
--> the emulators -> embedding, RND and episodic novelty of the states arrived at.
+-> the emulators -> embedding, RND and episodic novelty of the new states.
 """
 
 import base64
@@ -19,13 +19,13 @@ from torch import Tensor
 from agent57.allocator import keep_freed_memory
 from agent57.config import Config
 from agent57.curiosity.own_reward import OwnCuriosity
-from agent57.curiosity.reward import Curiosity
+from agent57.curiosity.reward import Curiosity, versions_held
 from agent57.envs.spec import Step, VectorEnv
 from agent57.nets.networks import Networks, make_networks
 from agent57.nets.side_by_side import SideBySide
 from agent57.ops.family import betas, gammas
-from agent57.ops.policy import choose_actions, mix_values, sample_actions
-from agent57.ops.td import split_outputs, target_policy, value_weights
+from agent57.ops.policy import choose_actions, sample_actions
+from agent57.ops.td import mixed_values, split_outputs, target_policy
 from agent57.parts import own_reward
 from agent57.seeds import LaneUniforms, Role, sequence
 from agent57.types import Episode, Played
@@ -129,8 +129,8 @@ class Player:
         embedding, rnd = self.networks.embedding, self.networks.rnd
         if embedding is None or rnd is None:
             return None
-        versions = self._config.actor.embedding_versions
         lanes = self._env.num_lanes
+        versions = versions_held(self._config.actor.embedding_versions, lanes)
         return Curiosity(
             embedding, rnd, lanes, versions, self._config.curiosity, self._side_by_side
         )
@@ -244,6 +244,14 @@ class Player:
             for lane in np.flatnonzero(lanes)
         ]
 
+    def policy(self, played: Played) -> np.ndarray | None:
+        """Probabilities [E, A] of the distilled policy in a step; None where the values act."""
+        if played.logits is None:
+            return None
+        policy = target_policy(torch.from_numpy(played.logits), self._config.learner)
+        assert policy is not None, "there are logits"
+        return policy.numpy()
+
     def glances(self, count: int) -> list[dict[str, Any]]:
         """Tell what the first lanes did in their latest step and why, in plain containers.
 
@@ -251,8 +259,17 @@ class Player:
         """
         if self._played is None:
             return []
-        lanes = range(min(count, self._env.num_lanes))
-        return [self._glance(self._played, lane) for lane in lanes]
+        policy = self.policy(self._played)
+        mixed = self._mix(torch.from_numpy(self._played.value).to(self._device)).cpu().numpy()
+        best = (mixed if policy is None else policy).argmax(1)
+        return [
+            {
+                **self._glance(self._played, lane),
+                "best_action": int(best[lane]),
+                "policy": None if policy is None else policy[lane].tolist(),
+            }
+            for lane in range(min(count, self._env.num_lanes))
+        ]
 
     def _glance(self, played: Played, lane: int) -> dict[str, Any]:
         arm = int(self._arm[lane])
@@ -268,7 +285,7 @@ class Player:
             "epsilon": float(self._epsilon[lane]),
             "action": int(played.action[lane]),
             "action_names": list(self._env.spec.action_names),
-            "networks": ["joint"] if len(played.value) == 1 else ["extrinsic", "intrinsic"],
+            "networks": list(self._config.value_names),
             "values": played.value[:, lane].tolist(),
             "novelty": float(factors["novelty"][lane]) if factors else None,
             "modulation": float(factors["modulation"][lane]) if factors else None,
@@ -302,9 +319,7 @@ class Player:
     def _mix(self, value: Tensor) -> Tensor:
         """Q = Q^e + beta_j Q^i of each lane's arm (paper, section 3.1)."""
         beta = torch.from_numpy(self._beta[self._arm]).float().to(self._device)
-        weight = value_weights(beta, self._config.network.values)
-        learner = self._config.learner
-        return mix_values(value, weight, learner.mixture, learner.squash_epsilon)
+        return mixed_values(value, beta, self._config)
 
     def lasting_state(self) -> dict[str, Any]:
         """State that outlives an episode: positions of random streams, scales of the novelty."""

@@ -1,4 +1,4 @@
-"""Which precision a learner computes in, and where bfloat16 is worth it.
+"""The precision that a learner computes in, and the machines where bfloat16 pays.
 
 In bfloat16 the convolutions, dense layers and LSTMs of the value networks are computed under
 autocast. Weights, losses, optimisers and novelty networks stay in float32.
@@ -49,7 +49,7 @@ def settle_precision(config: Config, device: torch.device) -> Config:
 
 
 def _gain() -> float:
-    """How many times faster this CPU multiplies matrices in bfloat16: the best of five turns."""
+    """Speed of matrix products in bfloat16 over float32 on this CPU: the best of five turns."""
     wide = torch.ones(SIZE, SIZE)
     seconds: dict[torch.dtype, float] = {}
     for turn in range(6):

@@ -163,6 +163,40 @@ def _laptop_pixels(config: Config) -> Config:
     )
 
 
+def _desktop(config: Config) -> Config:
+    """Long runs on a few cores: more lanes, a larger replay and less learning per step."""
+    config = _laptop(config)
+    return replace(
+        config,
+        replay=replace(config.replay, capacity=1_000_000, samples_per_insert=2.0),
+        actor=replace(config.actor, lanes=64),
+    )
+
+
+def _desktop_pixels(config: Config) -> Config:
+    """Images in long runs: novelty counts in sparse games, large or small.
+
+    The intrinsic reward is measured in units of its own mean, as it is for vectors at laptop scale.
+    Longer windows cost less per step that is learned.
+    """
+    small = _laptop_pixels(config)
+    return replace(
+        small,
+        family=_family(
+            replace(config.family, discounts="ngu"),
+            betas=(0.0, 0.001, 0.003, 0.01, 0.03, 0.1, 0.2, 0.3),
+            gammas=(0.997, 0.99, 0.97),
+        ),
+        sequence=config.sequence,
+        replay=replace(config.replay, min_windows=1000),
+        network=replace(small.network, average_rate=0.003),
+        learner=replace(
+            config.learner, td_scale="both", cross_mixture=0.5 if config.family.arms > 1 else 1.0
+        ),
+        curiosity=replace(small.curiosity, error_horizon=1000, reward_horizon=5000),
+    )
+
+
 def _laptop_grid(config: Config) -> Config:
     """Small grids of symbols at laptop scale: one reward, which ends the episode.
 
@@ -203,7 +237,7 @@ def _laptop_vector(config: Config) -> Config:
         family=_family(
             replace(config.family, discounts="ngu"),
             betas=(0.0, 0.001, 0.003, 0.01, 0.03, 0.1, 0.2, 0.3),
-            gammas=(0.999, 0.99, 0.97),
+            gammas=(0.995, 0.99, 0.97),
         ),
         evaluator_controller=replace(config.evaluator_controller, window=50),
         network=replace(
@@ -260,7 +294,7 @@ def _tiny(config: Config) -> Config:
 
 @dataclass(frozen=True, kw_only=True)
 class Scale:
-    """A machine: what it changes for all tasks, and for each kind of observation."""
+    """A machine: its changes for all tasks, and for each kind of observation."""
 
     change: Change
     frames: Mapping[Kind, int]  # of a run, unless a user asks for others
@@ -276,6 +310,11 @@ SCALES = {
         # As long as Pong, key corridor and the vector tasks of the desk suite take to be learned.
         frames={"pixels": 3_000_000, "grid": 4_000_000, "vector": 300_000},
         kinds={"pixels": _laptop_pixels, "grid": _laptop_grid, "vector": _laptop_vector},
+    ),
+    "desktop": Scale(
+        change=_desktop,
+        frames={"pixels": 40_000_000, "grid": 20_000_000, "vector": 2_000_000},
+        kinds={"pixels": _desktop_pixels, "grid": _laptop_grid, "vector": _laptop_vector},
     ),
     "tiny": Scale(change=_tiny, frames=dict.fromkeys(KINDS, 100_000)),
 }

@@ -11,7 +11,7 @@ import numpy as np
 
 
 class Role(IntEnum):
-    """What a stream of random numbers is for."""
+    """The purpose of a stream of random numbers."""
 
     NETWORKS = 0
     REPLAY = 1
@@ -60,7 +60,7 @@ class LaneUniforms:
             self._page[i] = generator(self._seed, self._role, lane, page).random((self.PAGE, 2))
 
     def state_dict(self) -> dict[str, Any]:
-        """How far the streams have been read."""
+        """The position of the streams."""
         return {"num_drawn": self._num_drawn}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:

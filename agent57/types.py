@@ -4,8 +4,8 @@ Row t of anything is
 
     observation[t] --action[t]--> extrinsic[t], intrinsic[t], discount[t], observation[t+1]
 
-so a reward is what the action of its row earned, and the intrinsic reward of row t is the novelty
-of observation[t+1]. Beside observation[t] the networks see the action and rewards of row t-1.
+so the action of a row earned the reward of that row, and the intrinsic reward of row t is the
+novelty of observation[t+1]. With observation[t] the networks see the action and rewards of row t-1.
 `discount` is 0 where the episode terminated and 1 elsewhere, truncation included; the gamma of the
 playing arm is applied in the loss. A window has T rows and T+1 observations: the last observation
 is there to bootstrap from.

@@ -103,6 +103,7 @@ WRONG = [
     ("learner", {"mixture": "h", "transform": "identity"}, "set learner.transform to h"),
     ("actor", {"lanes": 0}, "actor.lanes must be positive, got 0"),
     ("actor", {"epsilon": 2.0}, "actor.epsilon must lie in [0, 1]"),
+    ("actor", {"embedding_versions": -1}, "actor.embedding_versions must not be negative"),
     ("actor", {"epsilon_alpha": -1.0}, "actor.epsilon_alpha must not be negative"),
     ("evaluator", {"lanes": 0}, "evaluator.lanes must be positive"),
     ("evaluator", {"phase_episodes": 0}, "evaluator.phase_episodes must be positive"),
@@ -211,12 +212,13 @@ def test_sections_do_not_share_their_defaults() -> None:
 
 def test_a_file_of_an_earlier_version_lacks_what_came_later() -> None:
     values = to_dict(Config())
-    former = replace(EnvConfig(), raw=True, observe=("image",))  # what older runs did
+    older = replace(EnvConfig(), raw=True, observe=("image",))  # up to version 8
     for version in sorted(LATER_FIELDS, reverse=True):
         for name in LATER_FIELDS[version]:
             *section, field = name.split(".")
             del (values[section[0]] if section else values)[field]
-        assert from_dict({**values, "version": version}) == replace(Config(), env=former)
+        env = older if version <= 8 else EnvConfig()
+        assert from_dict({**values, "version": version}) == replace(Config(), env=env)
         if LATER_FIELDS[version]:
             with pytest.raises(ConfigError, match="is missing"):
                 from_dict({**values, "version": version + 1})

@@ -9,12 +9,14 @@ import torch
 from torch import nn
 
 import agent57
+from agent57 import parts
 from agent57.bandit import Controller, make_controller
-from agent57.config import Config, ConfigError, ControllerConfig
+from agent57.config import Config, ConfigError, ControllerConfig, FamilyConfig
 from agent57.curiosity.own_reward import OwnCuriosity
 from agent57.nets.networks import make_networks
 from agent57.parts import (
     register_controller,
+    register_family,
     register_intrinsic_reward,
     register_torso,
 )
@@ -93,6 +95,66 @@ def test_a_run_with_own_parts_uses_them_and_resumes_exactly(
     assert state.intrinsic["novelty"] == pytest.approx(0.2)
 
 
+def test_an_own_family_sets_the_arms_and_travels_without_registration(tmp_path: Path) -> None:
+    def pairs(config: FamilyConfig) -> list[tuple[float, float]]:
+        return [(0.0, 0.99), (config.max_beta / 2, 0.95), (config.max_beta, 0.9)]
+
+    register_family("tests/three", pairs)
+    config = run_config("toy/cue", 60, family={"own": "tests/three", "max_beta": 0.4})
+    train(config, tmp_path / "run")
+    parts.FAMILIES.clear()  # as in another program
+    run = agent57.Run(tmp_path / "run")
+    assert run.config.family.own == "tests/three"
+    assert (run.config.family.arms, run.config.family.betas) == (3, (0.0, 0.2, 0.4))
+    assert set(run.episodes()["gamma"]) <= {0.99, 0.95, 0.9}
+    policy = agent57.load(run.path, arm=2)
+    assert (policy.beta, policy.gamma) == (0.4, 0.9)
+    resumed = agent57.resume(run.path, frames=90, view="quiet")
+    assert resumed.is_finished
+    with pytest.raises(ConfigError, match=r"family.own 'tests/three'.*register_family"):
+        train(config, tmp_path / "again")
+    assert not (tmp_path / "again").exists()
+
+
+@pytest.mark.parametrize(
+    ("pairs", "reason"),
+    [
+        ([], "family.arms must be positive"),
+        ([(0.1, 0.9)], "must start with 0"),
+        ([(0.0, 1.0)], r"gammas must lie in \(0, 1\)"),
+        ([(0.0, 0.9), (float("nan"), 0.9)], "betas must not be negative or infinite"),
+        ([0.0, 0.9], "cannot unpack"),
+    ],
+)
+def test_a_family_that_cannot_work_is_refused_by_name(pairs: Any, reason: str) -> None:
+    register_family("tests/bad", lambda config: pairs)
+    config = small_config(family={"own": "tests/bad"})
+    with pytest.raises(ConfigError, match=f"family.own 'tests/bad' must give.*{reason}"):
+        parts.with_own_family(config)
+
+
+def test_a_checkpoint_names_the_part_that_is_not_registered(tmp_path: Path) -> None:
+    train(run_config("toy/cue", 60, **OWN), tmp_path / "run")
+    agent57.Run(tmp_path / "run").policy().save(tmp_path / "own.agent57")
+    for known, field in (
+        (parts.REWARDS, "curiosity.own_reward 'tests/steps'"),
+        (parts.TORSOS, "network.own_torso 'tests/flat'"),
+        (parts.CONTROLLERS, "controller.own 'tests/last'"),
+    ):
+        with pytest.MonkeyPatch.context() as patch:
+            for name in list(known):
+                patch.delitem(known, name)
+            message = f"{field} is not registered in this program: call agent57.register_"
+            with pytest.raises(ConfigError, match=message):
+                agent57.resume(tmp_path / "run", frames=90, view="quiet")
+            if known is not parts.CONTROLLERS:  # acting needs none
+                with pytest.raises(ConfigError, match=message):
+                    agent57.load(tmp_path / "own.agent57").initial_state()
+            with pytest.raises(ConfigError, match=message):
+                train(run_config("toy/cue", 60, **OWN), tmp_path / "new")
+            assert not (tmp_path / "new").exists()
+
+
 def test_a_part_that_is_not_registered_is_named() -> None:
     rng = np.random.default_rng(0)
     with pytest.raises(ConfigError, match=r"controller.own 'gone'.*register_controller\('gone'"):
@@ -105,6 +167,8 @@ def test_a_part_that_is_not_registered_is_named() -> None:
 def test_own_parts_stay_in_their_process() -> None:
     with pytest.raises(ConfigError, match="tests/steps.*set run.runtime to inline"):
         changed(Config(), run={"runtime": "cluster"}, curiosity={"own_reward": "tests/steps"})
+    with pytest.raises(ConfigError, match="tests/last"):
+        changed(Config(), run={"runtime": "cluster"}, evaluator_controller={"own": "tests/last"})
 
 
 def test_a_reward_that_is_no_number_stops_the_run() -> None:

@@ -95,6 +95,13 @@ def test_a_laptop_learns_with_these_constants() -> None:
     assert learner.adam_epsilon == pytest.approx(1e-6)
 
 
+def test_a_desktop_plays_more_and_learns_less_per_step() -> None:
+    desktop, laptop = (make_config("agent57", scale) for scale in ("desktop", "laptop"))
+    assert desktop.network.channels == laptop.network.channels
+    assert (desktop.actor.lanes, desktop.sequence.trace_length) == (64, 40)
+    assert (desktop.replay.capacity, desktop.replay.samples_per_insert) == (1_000_000, 2.0)
+
+
 @pytest.mark.parametrize("agent", PRESETS)
 def test_the_scale_of_the_paper_changes_nothing(agent: str) -> None:
     changed = difference(make_config(agent, "paper"), PRESETS[agent])

@@ -33,7 +33,7 @@ class EpisodicMemory:
         self._config = config
         self._num_threads = num_threads or torch.get_num_threads()
         self._pool = ThreadPoolExecutor(self._num_threads, "episodic-memory")
-        # Zeros, because the operating system gives those without touching the memory.
+        # Zeros, because the operating system hands out zeroed pages without touching them.
         self._memory = np.zeros((num_lanes, config.memory_size, embedding_size), dtype=np.float32)
         self._num_added = np.zeros(num_lanes, dtype=np.int64)  # in this episode
         self._distance_sum = np.zeros(num_lanes, dtype=np.float64)  # of squares
@@ -88,7 +88,7 @@ class EpisodicMemory:
         return self._distance_sum / np.maximum(self._distance_count, 1)
 
     def lasting_state(self) -> dict[str, Any]:
-        """What outlives an episode: the running means."""
+        """State that outlives an episode: the running means."""
         return {
             "distance_sum": torch.from_numpy(self._distance_sum.copy()),
             "distance_count": torch.from_numpy(self._distance_count.copy()),

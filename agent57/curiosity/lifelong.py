@@ -52,7 +52,7 @@ class RunningMoments:
 
     @staticmethod
     def pooled(state: dict[str, Any]) -> dict[str, Any]:
-        """A saved state as that of one lane that had seen what all of them have (Chan et al.)."""
+        """The saved moments of all lanes pooled into one lane's (Chan et al.)."""
         count, mean, sum_sq = (torch.as_tensor(state[n]) for n in ("count", "mean", "sum_sq"))
         total = count.sum()
         middle = (count * mean).sum() / total.clamp(min=1)
@@ -63,7 +63,7 @@ class RunningMoments:
 class RewardScale:
     """Divides the rewards of each lane by their running mean, so that they are about 1 in any task.
 
-    A beta then means the same in every task, whatever the size of distances in it. r^i is never
+    A beta then means the same in every task, however large its distances are. r^i is never
     negative, so its mean is its size, and rewards that hardly vary stay near 1.
     """
 

@@ -10,12 +10,12 @@ from agent57.parts import IntrinsicReward
 
 
 class OwnCuriosity:
-    """What a player asks of curiosity, answered by a part that a program brought along."""
+    """Curiosity by an intrinsic reward that a program registered."""
 
     def __init__(self, part: IntrinsicReward, num_lanes: int) -> None:
         self._part = part
         self._num_lanes = num_lanes
-        self.last: dict[str, np.ndarray] = {}  # what is behind the latest rewards, to be logged
+        self.last: dict[str, np.ndarray] = {}  # factors of the latest rewards, to be logged
 
     def refresh(self, version: int) -> None:
         """Nothing to do: the part has no weights of the learner."""

@@ -1,9 +1,10 @@
 """NGU's intrinsic reward of E lanes: episodic novelty times the life-long modulator.
 
 Each episode keeps one embedding f for its whole length, because a memory that mixes embeddings
-measures nothing. Lanes start episodes at different times, so an actor may hold several versions
-of f at once, at most `embedding_versions`; a lane that starts takes the newest that is free to be
-loaded. RND follows the learner with the value networks.
+measures nothing. Lanes start episodes at different times, so an actor holds several versions of f
+at once, at most `actor.embedding_versions`. A new episode takes the learner's newest version if a
+place is free for it, otherwise the newest version held. RND follows the learner with the value
+networks.
 """
 
 import copy
@@ -22,6 +23,11 @@ from agent57.nets.side_by_side import in_turn
 from agent57.ops.novelty import least_novelty
 
 
+def versions_held(embedding_versions: int, num_lanes: int) -> int:
+    """Embeddings that an actor holds at most, by `actor.embedding_versions` and its lanes."""
+    return min(num_lanes, embedding_versions or max(4, num_lanes // 8))
+
+
 class Curiosity:
     """Scores the states that E lanes arrive at."""
 
@@ -38,7 +44,7 @@ class Curiosity:
         self._newest = embedding
         self._newest_version = 0
         self._rnd = rnd
-        self._held = [copy.deepcopy(embedding) for _ in range(min(num_versions, num_lanes))]
+        self._held = [copy.deepcopy(embedding) for _ in range(num_versions)]
         self._held_version = [0] * len(self._held)
         self._holder = np.zeros(num_lanes, dtype=np.int64)  # which held embedding a lane uses
         self._memory = EpisodicMemory(num_lanes, embedding.project.out_features, config)
@@ -50,10 +56,15 @@ class Curiosity:
         )
         self._least_novelty = least_novelty(config)
         self._max_modulation = np.float32(config.max_modulation)
-        self.last: dict[str, np.ndarray] = {}  # what is behind the latest rewards, to be logged
+        self.last: dict[str, np.ndarray] = {}  # factors of the latest rewards, to be logged
+
+    @property
+    def versions(self) -> np.ndarray:
+        """The version of the embedding that each lane's episode keeps, [E]."""
+        return np.array(self._held_version)[self._holder]
 
     def refresh(self, version: int) -> None:
-        """Say that the networks given at construction now hold the learner's `version`."""
+        """Note that the networks given at construction now hold the learner's `version`."""
         self._newest_version = version
 
     @torch.inference_mode()

@@ -38,8 +38,7 @@ def draw_orthogonal(network: nn.Module) -> None:
 def draw_scaled(network: nn.Module) -> None:
     """Draw weights of variance 2 / fan-in before a ReLU, 1 / fan-in in LSTMs, little elsewhere.
 
-    The distribution is normal, cut at two deviations. Biases become 0, except those of LSTMs, which
-    stay as they are.
+    The distribution is normal, cut at two deviations. Biases become 0; LSTMs keep their biases.
     """
     before_relu = {
         layer

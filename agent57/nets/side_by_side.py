@@ -1,4 +1,4 @@
-"""Independent pieces of inference at once, each on a core of its own."""
+"""Runs independent pieces of inference at the same time, each on a core of its own."""
 
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -17,8 +17,8 @@ def in_turn(pieces: Sequence[Callable[[], Output]]) -> list[Output]:
 class SideBySide:
     """Runs pieces in parallel where that pays: on a CPU with more than one thread to use.
 
-    The networks of one step are too small to be cut up among the threads of OpenMP, which meet
-    after every layer; whole networks side by side meet once. On a GPU nothing is gained.
+    The networks of one step are too small to be split among the threads of OpenMP, which wait for
+    each other after every layer. Whole networks in parallel wait once. On a GPU nothing is gained.
     """
 
     def __init__(self, device: torch.device) -> None:

@@ -1,6 +1,6 @@
-"""Standardised vectors: every coordinate has about unit size, whatever it is measured in.
+"""Standardised vectors: every coordinate has about unit size, whatever its unit.
 
-The moments are those of the batches the learner trained on. They are buffers of the networks, so
+The moments come from the batches that the learner trained on. They are buffers of the networks, so
 they travel to players with the weights.
 """
 
@@ -34,7 +34,7 @@ class Standard(nn.Module):
 
     @torch.no_grad()
     def follow(self, batch: Float[Tensor, "3 D"]) -> None:
-        """Move the moments towards those of one more batch, as `moments` returns them."""
+        """Move the running moments towards the `moments` of one more batch."""
         number, mean, variance = batch
         if not number[0] > 0:
             return
@@ -55,7 +55,7 @@ def moments(vector: Float[Tensor, "T B D"], mask: Bool[Tensor, "T B"]) -> Float[
 
 
 def pooled(parts: Float[Tensor, "P 3 D"]) -> Float[Tensor, "3 D"]:
-    """The moments of all rows, from those of parts of them (Chan et al.)."""
+    """The moments of all rows, from the moments of P parts (Chan et al.)."""
     number, mean, variance = parts.unbind(1)
     total = number.sum(0)
     share = number / total.clamp(min=1)

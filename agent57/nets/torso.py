@@ -41,7 +41,7 @@ def prepare(
 def layer(linear: nn.Conv2d | nn.Linear, unit: nn.Module, is_normalised: bool) -> list[nn.Module]:
     """A convolution or dense layer, its normalisation if any, and its unit.
 
-    Normalisation is over all activations of one observation: channels and cells alike.
+    Each observation is normalised over all its channels and cells.
     """
     if not is_normalised:
         return [linear, unit]

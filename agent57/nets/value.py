@@ -34,7 +34,7 @@ class ValueNet(nn.Module):
         num_arms: int,
         num_values: int,
     ) -> None:
-        """`num_inputs` enter the core beside the features, `num_arms` the heads."""
+        """`num_inputs` enter the core with the features; `num_arms` enter the heads."""
         super().__init__()
         self.trunk = trunk
         self.num_features, size = config.feature_size, config.state_size
@@ -48,8 +48,8 @@ class ValueNet(nn.Module):
             else nn.Sequential(nn.Linear(width, size), nn.ReLU(inplace=True))
         )
         if isinstance(self.core, nn.LSTM):
-            _, _, bias, _ = self.core.all_weights[0]
-            nn.init.constant_(bias[size : 2 * size], config.forget_bias)  # a new network remembers
+            _, _, bias, _ = self.core.all_weights[0]  # of the forget gate: a new network remembers
+            nn.init.constant_(bias[size : 2 * size], config.forget_bias)
 
         self._has_skip = config.skip
         self.num_hidden = size + (width if config.skip else 0)
@@ -125,7 +125,7 @@ class ValueNet(nn.Module):
 def _with_arm(
     head: nn.Sequential, hidden: Float[Tensor, "T B H"], arm: Int[Tensor, "B N"] | None
 ) -> Float[Tensor, "T *rows O"]:
-    """The head of the core's output and the one-hot arm.
+    """The head's answer to the core's output and the one-hot arm.
 
     The part of its first layer that sees the core is computed once for all arms.
     """

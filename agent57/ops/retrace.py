@@ -4,6 +4,8 @@ Row t is `observation[t] --action[t]--> reward[t], discount[t], observation[t+1]
 one row more than rewards. `discount` is gamma_j, or 0 where the episode terminated. Rows whose
 `mask` is False lie beyond the end of the episode: they change nothing, and the last row before
 them bootstraps from the observation it led to. No gradient flows through any target.
+
+Columns are B windows, or [V, B] for several values of each window at once.
 """
 
 import torch
@@ -11,11 +13,13 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
 
-def linear_recurrence(a: Float[Tensor, "T B"], b: Float[Tensor, "T B"]) -> Float[Tensor, "T B"]:
+def linear_recurrence(
+    a: Float[Tensor, "T *#columns"], b: Float[Tensor, "T *#columns"]
+) -> Float[Tensor, "T *#columns"]:
     """The solution of x[t] = a[t] + b[t] x[t+1] with x[T] = 0.
 
-    By doubling: if x[t] = a[t] + b[t] x[t+s] for all t, then substituting x[t+s] gives the same
-    with 2s, so the whole of time takes log2(T) steps.
+    Solved by doubling. If x[t] = a[t] + b[t] x[t+s] for all t, then substituting x[t+s] gives the
+    same form with 2s. So all rows take log2(T) steps.
     """
     span = 1
     while span < len(a):
@@ -38,20 +42,20 @@ def retrace_traces(
     action_prob: Float[Tensor, "*rows"],
     trace_decay: float,
 ) -> Float[Tensor, "*rows"]:
-    """How much of each error the steps before it learn: c = lambda min(1, pi(a) / mu(a))."""
+    """The share of each error that earlier steps learn: c = lambda min(1, pi(a) / mu(a))."""
     return trace_decay * (played_values(action, policy) / action_prob).clamp(max=1.0)
 
 
 def retrace_targets(
-    reward: Float[Tensor, "T B"],
-    discount: Float[Tensor, "T B"],
-    mask: Bool[Tensor, "T B"],
-    value: Float[Tensor, "T+1 B A"],
-    policy: Float[Tensor, "T+1 B A"],
-    action: Int[Tensor, "T B"],
-    action_prob: Float[Tensor, "T B"],
+    reward: Float[Tensor, "T *#columns"],
+    discount: Float[Tensor, "T *#columns"],
+    mask: Bool[Tensor, "T *#columns"],
+    value: Float[Tensor, "T+1 *#columns A"],
+    policy: Float[Tensor, "T+1 *#columns A"],
+    action: Int[Tensor, "T *#columns"],
+    action_prob: Float[Tensor, "T *#columns"],
     trace_decay: float,
-) -> Float[Tensor, "T B"]:
+) -> Float[Tensor, "T *#columns"]:
     """Retrace(lambda) returns in the space of `value` (Munos et al., 2016; the paper, appendix C).
 
         G[t] = r[t] + d[t] (E_pi q[t+1] + c[t+1] (G[t+1] - q[t+1, a[t+1]]))
@@ -73,7 +77,7 @@ def soft_watkins_traces(
     trace_decay: float,
     tolerance: float,
 ) -> Float[Tensor, "*rows"]:
-    """How much of each error the steps before it learn (MEME).
+    """The share of each error that earlier steps learn (MEME).
 
         c = lambda E_{a~pi} [ Q(x, a_played) >= Q(x, a) - kappa |Q(x, a)| ]
 
@@ -86,13 +90,13 @@ def soft_watkins_traces(
 
 
 def soft_watkins_targets(
-    reward: Float[Tensor, "T B"],
-    discount: Float[Tensor, "T B"],
-    mask: Bool[Tensor, "T B"],
-    value: Float[Tensor, "T+1 B A"],
-    policy: Float[Tensor, "T+1 B A"],
-    trace: Float[Tensor, "T B"],
-) -> Float[Tensor, "T B"]:
+    reward: Float[Tensor, "T *#columns"],
+    discount: Float[Tensor, "T *#columns"],
+    mask: Bool[Tensor, "T *#columns"],
+    value: Float[Tensor, "T+1 *#columns A"],
+    policy: Float[Tensor, "T+1 *#columns A"],
+    trace: Float[Tensor, "T *#columns"],
+) -> Float[Tensor, "T *#columns"]:
     """Returns of soft Watkins Q(lambda) in the space of `value` (MEME).
 
         G[t] = r[t] + d[t] (E_pi q[t+1] + c[t+1] (G[t+1] - E_pi q[t+1]))
@@ -106,13 +110,13 @@ def soft_watkins_targets(
 
 
 def _corrected(
-    reward: Float[Tensor, "T B"],
-    discount: Float[Tensor, "T B"],
-    mask: Bool[Tensor, "T B"],
-    baseline: Float[Tensor, "T B"],
-    expected: Float[Tensor, "T B"],
-    trace: Float[Tensor, "T B"],
-) -> Float[Tensor, "T B"]:
+    reward: Float[Tensor, "T *#columns"],
+    discount: Float[Tensor, "T *#columns"],
+    mask: Bool[Tensor, "T *#columns"],
+    baseline: Float[Tensor, "T *#columns"],
+    expected: Float[Tensor, "T *#columns"],
+    trace: Float[Tensor, "T *#columns"],
+) -> Float[Tensor, "T *#columns"]:
     """The solution of G[t] = r[t] + d[t] (e[t] + c[t+1] (G[t+1] - b[t+1])), and 0 in padding.
 
     `baseline` is b, `expected` is e, the expected value of the row after each row.
@@ -125,17 +129,17 @@ def _corrected(
 
 
 def n_step_targets(
-    reward: Float[Tensor, "T B"],
-    discount: Float[Tensor, "T B"],
-    mask: Bool[Tensor, "T B"],
-    bootstrap: Float[Tensor, "T+1 B"],
+    reward: Float[Tensor, "T *#columns"],
+    discount: Float[Tensor, "T *#columns"],
+    mask: Bool[Tensor, "T *#columns"],
+    bootstrap: Float[Tensor, "T+1 *#columns"],
     n: int,
-) -> Float[Tensor, "T B"]:
+) -> Float[Tensor, "T *#columns"]:
     """n-step returns in the space of `bootstrap`, the value of each observation (R2D2).
 
         G[t] = r[t] + d[t] r[t+1] + ... + d[t] ... d[t+m-1] bootstrap[t+m]
 
-    where m is n, or the number of valid rows left if that is less.
+    where m is n, or the number of valid rows that are left if it is smaller.
     """
     with torch.no_grad():
         target = bootstrap

@@ -1,7 +1,7 @@
 """The value rescaling h and its inverse (the paper's appendix A; Pohlen et al., 2018).
 
-Both are written without the cancellations of the printed forms, which in float32 lose up to 4 %
-of small values, and both compute in float32 at least, so that autocast cannot coarsen them.
+The printed forms cancel: in float32 they lose up to 4 % of small values. The forms here do not.
+Both functions compute in float32 at least, so that autocast cannot coarsen them.
 """
 
 import torch

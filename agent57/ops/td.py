@@ -1,7 +1,7 @@
 """TD errors of the value networks, their scale per arm, and the priorities they give windows.
 
-With separate networks Q^e learns from the extrinsic and Q^i from the intrinsic reward, each from
-its own values, but both under the policy of their mixture Q^e + beta_j Q^i and with the discount
+With separate networks, Q^e learns from the extrinsic and Q^i from the intrinsic reward, each from
+its own values. Both learn under the policy of their mixture Q^e + beta_j Q^i, with the discount
 gamma_j of the arm that played. A joint network learns from r^e + beta_j r^i.
 
 Actor and learner compute priorities by the same two calls: `td_errors`, then `window_priorities`.
@@ -14,7 +14,7 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
 from agent57.config import Config, LearnerConfig
-from agent57.ops.policy import epsilon_greedy, mix_values
+from agent57.ops.policy import distillation_loss, epsilon_greedy, mix_values
 from agent57.ops.retrace import (
     n_step_targets,
     played_values,
@@ -55,11 +55,16 @@ def learned_values(
     value: Float[Tensor, "V rows B A"], beta: Float[Tensor, "B"], config: Config
 ) -> Float[Tensor, "L rows B A"]:
     """The values that are learned: Q^e and Q^i each, or their mixture alone (MEME)."""
-    if config.learner.value_loss == "each":
-        return value
-    weight = value_weights(beta, config.network.values)[:, None]
-    learner = config.learner
-    return mix_values(value, weight, learner.mixture, learner.squash_epsilon)[None]
+    return value if config.learner.value_loss == "each" else mixed_values(value, beta, config)[None]
+
+
+def mixed_values(
+    value: Float[Tensor, "V *#rows B A"], beta: Float[Tensor, "B"], config: Config
+) -> Float[Tensor, "*#rows B A"]:
+    """The mixture of the values that arms of these betas act on."""
+    weight = value_weights(beta, config.network.values)
+    weight = weight.view(len(weight), *(1,) * (value.dim() - 3), -1)
+    return mix_values(value, weight, config.learner.mixture, config.learner.squash_epsilon)
 
 
 def split_outputs(
@@ -80,6 +85,21 @@ def target_policy(
     return (at_least_float32(logits.detach()) / config.policy_temperature).softmax(-1)
 
 
+def policy_losses(
+    logits: Float[Tensor, "rows B A"] | None,
+    target_logits: Float[Tensor, "rows B A"] | None,
+    value: Float[Tensor, "V rows B A"],
+    beta: Float[Tensor, "B"],
+    config: Config,
+) -> Float[Tensor, "T B"] | None:
+    """The loss of the distilled policy in each row but the last; None if the values act."""
+    if logits is None or target_logits is None:
+        return None
+    learner = config.learner
+    rows = (logits[:-1], target_logits[:-1], mixed_values(value, beta, config)[:-1])
+    return distillation_loss(*rows, learner.policy_epsilon, learner.policy_kl)
+
+
 def td_errors(
     online: Float[Tensor, "V rows B A"],
     target: Float[Tensor, "V rows B A"],
@@ -94,47 +114,53 @@ def td_errors(
     """The TD errors h(G_v[t]) - Q_v[t, a[t]] of each value v, and 0 in padding.
 
     `online` and `target` are the outputs of the networks, T+1 rows, in the space of h. The returns
-    G_v are of the target networks' h^-1(Q_v) and of the value's own reward (the paper, appendix
-    C): Retrace or soft Watkins Q(lambda) under `policy`, by default the epsilon-greedy policy of
-    the online mixture, or n-step double Q-learning with the online mixture's best action. The
-    gradient flows through `online` alone.
+    G_v are made of the target networks' h^-1(Q_v) and of the value's own reward (the paper,
+    appendix C). Retrace and soft Watkins Q(lambda) follow `policy`, by default the epsilon-greedy
+    policy of the online mixture. N-step double Q-learning takes the best action of the online
+    mixture. The gradient flows through `online` alone.
     """
-    action, mask = windows.action, windows.mask
     online = at_least_float32(online)
     is_squashed = loss.transform == "h"
     value = unsquash(target, loss.squash_epsilon) if is_squashed else at_least_float32(target)
     weight = value_weights(beta, values)[:, None]
     mixture = mix_values(online.detach(), weight, loss.mixture, loss.squash_epsilon)
-    reward = value_rewards(windows.extrinsic, windows.intrinsic, beta, values)
-    discount = gamma * windows.discount
-
     if policy is None:
         policy = epsilon_greedy(mixture, loss.target_epsilon)
-    if loss.loss == "retrace":
-        returns = [
-            retrace_targets(
-                r, discount, mask, v, policy, action, windows.action_prob, loss.trace_decay
-            )
-            for r, v in zip(reward, value, strict=True)
-        ]
-    elif loss.loss == "soft_watkins":
-        trace = played_traces(mixture[:-1], policy[:-1], windows, loss)
-        returns = [
-            soft_watkins_targets(r, discount, mask, v, policy, trace)
-            for r, v in zip(reward, value, strict=True)
-        ]
-    else:
-        best = mixture.argmax(-1)
-        returns = [
-            n_step_targets(r, discount, mask, played_values(best, v), loss.n_step)
-            for r, v in zip(reward, value, strict=True)
-        ]
-
-    learned = torch.stack(returns)
+    reward = value_rewards(windows.extrinsic, windows.intrinsic, beta, values)
+    returns = _returns(
+        reward.transpose(0, 1), gamma * windows.discount, value.transpose(0, 1),
+        mixture, policy, windows, loss,
+    ).transpose(0, 1)  # fmt: skip
     if is_squashed:
-        learned = squash(learned, loss.squash_epsilon)
-    played = played_values(action.expand(len(online), -1, -1), online[:, :-1])
-    return (learned - played).masked_fill(~mask, 0.0)
+        returns = squash(returns, loss.squash_epsilon)
+    played = played_values(windows.action.expand(len(online), -1, -1), online[:, :-1])
+    return (returns - played).masked_fill(~windows.mask, 0.0)
+
+
+def _returns(
+    reward: Float[Tensor, "T V B"],
+    discount: Float[Tensor, "T B"],
+    value: Float[Tensor, "rows V B A"],
+    mixture: Float[Tensor, "rows B A"],
+    policy: Float[Tensor, "rows B A"],
+    windows: Windows,
+    loss: LearnerConfig,
+) -> Float[Tensor, "T V B"]:
+    """The returns of every value, by the chosen estimator."""
+    discount, mask = discount[:, None], windows.mask[:, None]
+    if loss.loss == "n_step":
+        best = mixture.argmax(-1)[:, None].expand(value.shape[:-1])
+        return n_step_targets(reward, discount, mask, played_values(best, value), loss.n_step)
+    if loss.loss == "soft_watkins":
+        trace = played_traces(mixture[:-1], policy[:-1], windows, loss)
+        return soft_watkins_targets(reward, discount, mask, value, policy[:, None], trace[:, None])
+    action, action_prob = (
+        x[:, None].expand_as(reward) for x in (windows.action, windows.action_prob)
+    )
+    policy = policy[:, None].expand_as(value)
+    return retrace_targets(
+        reward, discount, mask, value, policy, action, action_prob, loss.trace_decay
+    )
 
 
 def played_traces(
@@ -157,16 +183,48 @@ def trust_region(
     scale: Float[Tensor, "V #T B"],
     alpha: float,
 ) -> Bool[Tensor, "V T B"]:
-    """Rows whose loss counts: those within the trust region, or moving back to it (MEME).
+    """Rows whose loss counts: rows within the trust region, or moving back to it (MEME).
 
     `ahead` is Q(theta) - Q(theta_T), how far the online value is from the target network's. A row
-    is dropped if that is more than alpha sigma_j and learning would enlarge it:
+    is dropped if it is further than alpha sigma_j and learning would take it further still:
 
         |ahead| > alpha sigma_j  and  sign(ahead) != sign(Q(theta) - G)
     """
     is_outside = ahead.abs() > alpha * scale
     is_leaving = ahead.sign() != (-td_error).sign()
     return ~(is_outside & is_leaving)
+
+
+def value_losses(
+    td_error: Float[Tensor, "V T B"],
+    ahead: Float[Tensor, "V T B"],
+    scale: Float[Tensor, "V J"],
+    windows: Windows,
+    trained: Bool[Tensor, "T B"],
+    weight: Float[Tensor, "B"],
+    config: LearnerConfig,
+) -> tuple[Float[Tensor, "V"], Bool[Tensor, "V T B"]]:
+    """The loss of each value, half its squared errors, and the rows that count in it."""
+    of_arm, counted = scale[:, None, windows.arm], trained.expand_as(td_error)
+    if config.trust_region:
+        is_inside = trust_region(ahead, td_error.detach(), of_arm, config.trust_region)
+        counted = counted & is_inside
+    if config.td_scale == "both":
+        td_error = td_error / of_arm
+    return mean_loss(0.5 * td_error.square() * counted, trained, weight, config), counted
+
+
+def mean_loss(
+    row_losses: Float[Tensor, "*V T B"],
+    trained: Bool[Tensor, "T B"],
+    weight: Float[Tensor, "B"],
+    config: LearnerConfig,
+) -> Float[Tensor, "*V"]:
+    """The weighted mean over windows of losses that are summed (or averaged) over time."""
+    per_window = row_losses.sum(-2)
+    if config.reduction == "mean":
+        per_window = per_window / trained.sum(0).clamp(min=1)
+    return (per_window * weight).mean(-1)
 
 
 def trained_rows(windows: Windows, burn_in: int) -> Bool[Tensor, "T B"]:
@@ -244,7 +302,7 @@ def batch_scale(summed: Float[Tensor, "rows J"]) -> Float[Tensor, "V J"]:
 
 
 def follow(running: Float[Tensor, "rows J"], summed: Float[Tensor, "rows J"]) -> None:
-    """Move the running mean squares towards those of a batch; arms that are not in it stay.
+    """Move the running mean squares towards the mean squares of a batch; absent arms stay.
 
     The means begin at 0. The last row holds the weight of the batches seen so far, which rises
     from 0 to 1; `td_scale` divides by it.
@@ -254,18 +312,21 @@ def follow(running: Float[Tensor, "rows J"], summed: Float[Tensor, "rows J"]) ->
     running.lerp_(torch.where(number > 0, batch, running), RATE)
 
 
-def td_scale(running: Float[Tensor, "rows J"]) -> Float[Tensor, "V J"]:
+def td_scale(
+    running: Float[Tensor, "rows J"], batch: Float[Tensor, "rows J"] | None = None
+) -> Float[Tensor, "V J"]:
     """Moving RMS of the errors per network and arm; unseen arms use the mean over all arms.
 
     An option after MEME (Kapturowski et al., 2023). Arms differ in beta_j and gamma_j, so their
     errors may differ in size by orders of magnitude, and arms with large errors would have the
-    replay to themselves. The scale is 1 before the first batch. The batch at hand is not in it;
-    see `batch_scale`.
+    replay to themselves. The scale is 1 before the first batch. The batch at hand is not in it,
+    unless its `summed_squares` are given: then its own errors may enlarge the scale.
     """
     squares, weight = running[:-1], running[-1]
     of_all = squares.sum(1, keepdim=True) / weight.sum()
     mean_squares = torch.where(weight > 0, squares / weight, of_all)
-    return torch.where(weight.sum() > 0, mean_squares, 1.0).sqrt().clamp(min=MIN_SCALE)
+    scale = torch.where(weight.sum() > 0, mean_squares, 1.0).sqrt().clamp(min=MIN_SCALE)
+    return scale if batch is None else torch.maximum(scale, batch_scale(batch))
 
 
 def fresh_squares(config: Config) -> Float[Tensor, "rows J"]:
@@ -279,8 +340,8 @@ def saved_squares(
 ) -> Float[Tensor, "rows J"]:
     """The running mean squares in a saved state, in the shape and on the device of `fresh`.
 
-    Older states keep them among the weights of the networks, without the row of weights (those are
-    1 then), or not at all.
+    Older states keep them among the weights of the networks, or not at all. They may lack the row
+    of weights, which counts as 1.
     """
     squares = state.get("td_squares", networks.get("td_squares", torch.zeros_like(fresh)))
     if len(squares) < len(fresh):

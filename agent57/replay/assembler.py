@@ -1,9 +1,9 @@
 """Cuts the steps of E lanes into blocks, and gives each block the priority of its window.
 
-A window is a run of consecutive blocks of one episode, and each block completes at most one window:
-the one that ends with it. If the episode ends before any window is full, its last block completes
+A window is a run of consecutive blocks of one episode. A block completes at most one window: the
+window that ends with it. If the episode ends before any window is full, its last block completes
 the padded window that starts the episode. So every step of every episode is in some window, and no
-window crosses an episode's end.
+window crosses the end of an episode.
 """
 
 import dataclasses
@@ -243,7 +243,7 @@ class Assembler:
     ) -> tuple[Windows, Tensor]:
         """The windows that end with the current blocks of N lanes, and their values [V, T+1, N, A].
 
-        Values are those the player saw, and 0 after the row to bootstrap from.
+        Values are as the player saw them, and 0 after the row to bootstrap from.
         """
         num_blocks, period = self._sequence.blocks_per_window, self._sequence.replay_period
         shape = (len(lanes), self._sequence.window_length)

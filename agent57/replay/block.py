@@ -1,10 +1,10 @@
 """A block, and its observations as bytes.
 
-A block holds up to `sequence.replay_period` consecutive steps of one episode, as actors send it
-and the replay keeps it. It is complete in itself: the bootstrap observation, the inputs of its
-first row and the recurrent state before it are inside. So windows can be cut and blocks evicted
-freely.
-Images shrink well under zstd when consecutive frames are taken together. Vectors and tiny
+A block holds up to `sequence.replay_period` consecutive steps of one episode. Actors send blocks,
+the replay keeps them. A block is complete: it holds the bootstrap observation, the inputs of its
+first row and the recurrent state before that row. So windows can be cut and blocks evicted freely.
+
+Images shrink well under zstd when consecutive frames are compressed together. Vectors and tiny
 observations do not, and are kept raw.
 """
 
@@ -45,7 +45,7 @@ _STEP_DTYPES = {1: _step_dtype("<u1"), 2: _step_dtype("<u2"), 4: _step_dtype("<u
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Layout:
-    """The shapes of what is stored."""
+    """The shapes of stored data."""
 
     observation_shape: tuple[int, ...]
     observation_dtype: Literal["uint8", "float32"]
@@ -68,7 +68,7 @@ class Layout:
 
 
 def make_layout(spec: EnvSpec, networks: Networks) -> Layout:
-    """The shapes of what a run of these networks on a task stores."""
+    """The shapes of data that a run of these networks on a task stores."""
     return Layout(
         observation_shape=spec.observation_shape,
         observation_dtype=spec.observation_dtype,
@@ -227,7 +227,7 @@ class Encoder:
 
 
 class Decoder:
-    """The inverse of `Encoder`, whatever its level. Any number of threads may share one."""
+    """The inverse of `Encoder` for every level. Any number of threads may share one."""
 
     def __init__(self) -> None:
         self._local = threading.local()

@@ -25,7 +25,7 @@ from agent57.replay.sum_tree import SumTree
 from agent57.replay.window import WindowReader
 from agent57.types import Batch
 
-PRIORITY_FLOOR = 1e-6  # smaller priorities count as this: a window learned by heart may come back
+PRIORITY_FLOOR = 1e-6  # smaller priorities count as this: well-learned windows may come back
 
 
 class Replay:
@@ -112,10 +112,10 @@ class Replay:
         return self._draw(batch_size)()
 
     def batches(self, count: int, batch_size: int) -> Iterator[Batch]:
-        """Samples, each of which is decompressed while the caller works with the one before it.
+        """Yield samples; each is decompressed while the caller works with the previous one.
 
-        A batch is drawn when the one before it is handed out, so the draws do not depend on how
-        fast anything is, and none is pending after the last.
+        A batch is drawn when the previous one is handed out. So draws do not depend on the speed of
+        anything, and nothing is pending after the last batch.
         """
         if not count:
             return
@@ -156,11 +156,11 @@ class Replay:
             self._tree.set(leaves, weights[is_live])
 
     def summary(self) -> dict[str, float | None]:
-        """What is held, and what the next draw may be expected to bring.
+        """Metrics: contents, and the expected age and priority of the next draw.
 
-        Ages are in transitions, each block counted as of the mean length: about as many as came
-        since the window's first block. The effective number of windows is the number that would be
-        drawn as unevenly if all were equal, 1 / sum p^2.
+        An age is the number of transitions since the window's first block, where each block counts
+        with the mean length. The effective number of windows is 1 / sum p^2: as many windows of
+        equal priority would be drawn as unevenly.
         """
         with self._lock:
             live, num_transitions = self._store.live_ids, self._store.num_transitions
@@ -195,7 +195,7 @@ class Replay:
             return [(block_id, self._store.block(block_id)) for block_id in ids]
 
     def state_dict(self, *, include_blocks: bool = False) -> dict[str, Any]:
-        """What `load_state_dict` needs beside the blocks, or with them."""
+        """State for `load_state_dict`, without the blocks or with them."""
         with self._lock:
             leaves = np.array(self._store.live_ids, np.int64) % self._tree.num_leaves
             state = {
@@ -216,7 +216,7 @@ class Replay:
     ) -> None:
         """Continue exactly where `state_dict` was taken.
 
-        `blocks` are those held at that time with their ids, unless `state` includes them.
+        `blocks` are the blocks of that time with their ids, unless `state` includes them.
         """
         if blocks is None:
             messages = (message.numpy().tobytes() for message in state["blocks"])
@@ -251,7 +251,7 @@ class Replay:
         return {**state, "store": store, "weight": state["weight"][num_gone:]}
 
     def check_valid(self) -> None:
-        """Raise AssertionError if what is stored contradicts itself. Looks at every block."""
+        """Raise AssertionError if the contents contradict each other. Looks at every block."""
         with self._lock:
             weights, live = self._tree.weights, self._store.live_ids
             starts = [i for i in live if weights[i % len(weights)] > 0]
@@ -288,7 +288,7 @@ class SamplesPerInsert:
         self._samples_per_insert = config.samples_per_insert
 
     def updates_owed(self, num_windows_inserted: int, num_updates: int, batch_size: int) -> int:
-        """How many updates the learner should make now."""
+        """Number of updates that the learner should make now."""
         if num_windows_inserted < self._min_windows:
             return 0
         return max(0, int(self._earned(num_windows_inserted) // batch_size) + 1 - num_updates)

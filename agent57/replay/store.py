@@ -1,7 +1,7 @@
-"""Where blocks live: a ring of slots in order of arrival, with links along each episode.
+"""Store of blocks: a ring of slots in order of arrival, with links along each episode.
 
-Live ids are consecutive, so block i lies at slot i modulo the number of slots, a power of two that
-doubles when all slots are taken.
+Live ids are consecutive, so block i lies at slot i modulo the number of slots. That number is a
+power of two and doubles when all slots are taken.
 """
 
 import dataclasses

@@ -21,7 +21,7 @@ class SumTree:
 
     @property
     def num_leaves(self) -> int:
-        """How many leaves there are."""
+        """Number of leaves."""
         return self._num_leaves
 
     @property

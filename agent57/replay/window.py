@@ -1,4 +1,4 @@
-"""Windows of blocks become batches of the learner: the one place where time is the first axis."""
+"""Turns windows of blocks into batches of the learner, whose first axis is time."""
 
 import weakref
 from collections import deque

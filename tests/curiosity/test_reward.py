@@ -8,7 +8,7 @@ import torch
 
 from agent57.config import CuriosityConfig, NetworkConfig
 from agent57.curiosity.episodic import EpisodicMemory
-from agent57.curiosity.reward import Curiosity
+from agent57.curiosity.reward import Curiosity, versions_held
 from agent57.nets.networks import Embedding, Rnd
 from agent57.nets.torso import Trunk
 from tests.small import same_tree
@@ -133,7 +133,13 @@ def test_no_more_embeddings_are_held_than_allowed() -> None:
     assert len(saved["held"]) == 2
     # Version 1 takes the free place for lane 0; then both are in use until lane 2 leaves the old.
     assert sorted(saved["held_version"]) == [1, 3]
-    assert [saved["held_version"][holder] for holder in saved["holder"]] == [1, 1, 3]
+    assert setting.curiosity.versions.tolist() == [1, 1, 3]
+
+
+def test_lanes_share_versions_by_number() -> None:
+    lanes = (1, 3, 16, 39, 64, 256)
+    assert [versions_held(0, n) for n in lanes] == [1, 3, 4, 4, 8, 32]
+    assert [versions_held(5, n) for n in lanes] == [1, 3, 5, 5, 5, 5]
 
 
 def test_a_place_nobody_uses_any_more_is_loaded_again() -> None:
@@ -143,9 +149,7 @@ def test_a_place_nobody_uses_any_more_is_loaded_again() -> None:
     for _ in range(5):
         setting.learn()
         setting.curiosity.begin(ALL, state)
-        saved = setting.curiosity.state_dict()
-        held = {saved["held_version"][holder] for holder in saved["holder"]}
-        assert held == {setting.version}
+        assert (setting.curiosity.versions == setting.version).all()
 
 
 def test_rnd_follows_the_learner_within_an_episode() -> None:

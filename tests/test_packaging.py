@@ -1,0 +1,37 @@
+"""What a user of the package meets before any code runs: its page, its extras, its links."""
+
+import re
+import tomllib
+
+from tests.house.names import ROOT
+
+PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+LINK = re.compile(r"\]\(([^)\s]+)\)")
+
+
+def test_links_of_the_package_page_work_outside_the_repository() -> None:
+    links = LINK.findall((ROOT / PROJECT["readme"]).read_text())
+    assert links
+    assert all(link.startswith("https://") for link in links)
+
+
+def test_links_of_the_readme_lead_somewhere() -> None:
+    links = [link for link in LINK.findall((ROOT / "README.md").read_text()) if "://" not in link]
+    assert links
+    assert [link for link in links if not (ROOT / link.partition("#")[0]).exists()] == []
+
+
+def test_the_core_is_without_the_emulator_and_extras_are_as_documented() -> None:
+    assert not [need for need in PROJECT["dependencies"] if need.startswith("ale")]
+    extras = PROJECT["optional-dependencies"]
+    assert extras["atari"][0].startswith("ale-py")
+    for page in ("README.md", PROJECT["readme"]):
+        named = re.findall(r"`(\w+)`", (ROOT / page).read_text().partition("Extras:")[2][:200])
+        assert set(named) <= set(extras)
+        assert len(named) >= 7
+
+
+def test_each_python_of_the_classifiers_is_tested() -> None:
+    versions = {c.rpartition(" ")[2] for c in PROJECT["classifiers"] if "Python :: 3." in c}
+    workflow = (ROOT / ".github/workflows/test.yml").read_text()
+    assert versions == set(re.findall(r'"(3\.\d+)"', workflow))
