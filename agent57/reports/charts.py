@@ -147,11 +147,17 @@ def seeds_note(groups: Sequence[Group]) -> str:
 
 
 def metric_charts(
-    groups: Sequence[Group], title: str, y_label: str, names: dict[str, str], **more: object
+    groups: Sequence[Group],
+    title: str,
+    y_label: str,
+    names: dict[str, str],
+    about: str,
+    **more: object,
 ) -> list[Chart]:
     """Metrics over training: all in one chart for one group, a chart each for several groups.
 
-    `names` maps metrics to what they are called; metrics that no run has are left out.
+    names: metrics and what they are called; metrics that no run has are left out
+    about: what the metrics are, in a few words, for the note below the title
     """
 
     def curves(group: Group, name: str) -> list[Curve]:
@@ -164,7 +170,7 @@ def metric_charts(
     }
     if not present:
         return []
-    x_label, note = groups[0].runs[0].x_label, seeds_note(groups)
+    x_label, note = groups[0].runs[0].x_label, f"{about}; {seeds_note(groups)}"
     if len(groups) == 1:
         lines = [
             Line(name=label, curves=curves(groups[0], name), colour=colour)
@@ -308,16 +314,17 @@ def arm_note(arm: tuple[float, float]) -> str:
     return f"beta {beta:.4g}, gamma {gamma:.6g}"
 
 
-BANDITS, LEARNED = "all actors' bandits, over their windows", "of the windows learned from"
+BANDITS, LEARNED = "recent episodes of all actors", "windows learned from"
 ARM_METRICS = (
     ("arm_return", "Mean return per arm", "points", BANDITS),
     ("arm_intrinsic_return", "Mean intrinsic return per arm", "r^i", "all actors' episodes"),
     ("batch_share", "Share of batches per arm", "share", LEARNED),
-    ("td/extrinsic", "Extrinsic TD error per arm", "mean |delta|", LEARNED),
-    ("td/intrinsic", "Intrinsic TD error per arm", "mean |delta|", LEARNED),
-    ("td/joint", "TD error per arm", "mean |delta|", LEARNED),
-    ("action_gap", "Lead of the best action per arm", "Q", LEARNED),
-    ("trace", "Trace coefficient per arm", "mean c", LEARNED),
+    ("td/extrinsic", "Extrinsic TD error per arm", "|delta|", LEARNED),
+    ("td/intrinsic", "Intrinsic TD error per arm", "|delta|", LEARNED),
+    ("td/joint", "TD error per arm", "|delta|", LEARNED),
+    ("td/combined", "Combined TD error per arm", "|delta|", LEARNED),
+    ("action_gap", "Lead of the best action per arm", "h(Q)", LEARNED),
+    ("trace", "Trace coefficient per arm", "c", f"how far errors travel back; {LEARNED}"),
 )
 
 
@@ -363,7 +370,7 @@ def _map(
         "rows": [rounded(row) for row in values],
         "best": best,
         "notes": notes,
-        "note": f"{note}; line: the evaluator's best arm; 1 seed",
+        "note": f"{note}; 1 seed",
     }
     if not np.isfinite(values).any():
         chart["empty"] = "No episode has ended yet."

@@ -229,6 +229,38 @@ def training_curves(
     _save(figure, note, files)
 
 
+def game_maps(
+    panels: dict[str, dict[str, np.ndarray]],
+    *,
+    max_x: float,
+    x_label: str,
+    unit: str,
+    note: str,
+    files: list[Path],
+) -> None:
+    """Draw one heat map under another, a game a row; rows are values over training, nan unknown."""
+    rows = [len(games) for games in panels.values()]
+    figure, axes = plt.subplots(
+        len(panels), 1, figsize=(6.4, sum(rows) * 0.16 + 1.1 * len(panels) + 0.3), squeeze=False,
+        gridspec_kw={"height_ratios": [max(count, 2) for count in rows]},
+    )  # fmt: skip
+    known = [np.stack(list(games.values())) for games in panels.values()]
+    low, high = _scale(known)
+    for axis, (title, games), values in zip(axes[:, 0], panels.items(), known, strict=True):
+        axis.set_facecolor(NOT_PLAYED)
+        image = axis.imshow(
+            values, aspect="auto", extent=(0, max_x, len(games) - 0.5, -0.5), cmap=HEAT,
+            interpolation="nearest", vmin=low, vmax=high,
+        )  # fmt: skip
+        ticks = MaxNLocator(integer=True, nbins=6)
+        figure.colorbar(image, ax=axis, pad=0.02, label=unit, ticks=ticks)
+        axis.set_title(title, loc="left", fontsize=9)
+        axis.set_yticks(range(len(games)), list(games), fontsize=7)
+        axis.xaxis.set_major_formatter(EngFormatter(sep=""))
+    axes[-1, 0].set_xlabel(x_label)
+    _save(figure, note, files)
+
+
 def target_bars(
     shares: dict[str, dict[str, float]], *, note: str, files: list[Path], limit: float = 1.5
 ) -> None:

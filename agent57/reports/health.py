@@ -1,7 +1,7 @@
-"""Marks of health: rows of docs/DIAGNOSE.md that can be judged from the latest metrics.
+"""Marks of health: symptoms of a run that the latest metrics show.
 
-A mark names the symptom as that page does, the numbers behind it, and the advice. Nothing here
-changes a run.
+A mark names the symptom, the numbers behind it, and the advice (`advice.py`). Nothing here changes
+a run.
 """
 
 from collections.abc import Callable, Sequence
@@ -10,12 +10,13 @@ from typing import Any, Literal
 
 import numpy as np
 
+from agent57.reports.advice import BY_SYMPTOM
 from agent57.storage.history import RunHistory
 
 Mark = dict[str, Any]
 
 RECENT_LINES = 20  # of metrics, averaged before they are judged
-MIN_UPDATES = 100  # before them, gradients and priorities say little
+MIN_UPDATES = 100  # with fewer updates, gradients and priorities say little
 
 
 @dataclass(frozen=True)
@@ -49,12 +50,11 @@ def recent(run: RunHistory) -> Recent:
 
 @dataclass(frozen=True, kw_only=True)
 class Rule:
-    """A symptom of docs/DIAGNOSE.md, when it shows, and what to do about it."""
+    """A symptom of `advice.py`, when it shows, and the numbers that show it."""
 
     symptom: str
     shows: Callable[[Recent], bool]
     evidence: Callable[[Recent], str]
-    advice: str
     level: Literal["hint", "warning"] = "warning"
 
 
@@ -96,28 +96,21 @@ RULES: Sequence[Rule] = (
             and not any(row.get("reward/extrinsic") for row in now.run.metrics)
         ),
         evidence=lambda now: f"reward/extrinsic is 0 after {now.progress:.0%} of the run",
-        advice="The reward is not found. Look at the novelty of the states next.",
     ),
     Rule(
         symptom="exploratory arms stand still",
         shows=lambda now: now["curiosity/familiar"] > 0.95,
         evidence=lambda now: f"curiosity/familiar is {now['curiosity/familiar']:.2f}, near 1",
-        advice="Every state counts as known. Look at curiosity/distance_sq and "
-        "inverse_dynamics/accuracy, or lower curiosity.cluster_distance.",
     ),
     Rule(
         symptom="going in circles pays",
         shows=lambda now: now["curiosity/memory_fill"] > 0.999,
         evidence=lambda _: "curiosity/memory_fill is 1: the episodic memory is full",
-        advice="The oldest memories are lost and look new again. Raise curiosity.memory_size.",
     ),
     Rule(
         symptom="life-long novelty is off",
         shows=lambda now: now["curiosity/modulation_at_1"] > 0.999,
         evidence=lambda _: "curiosity/modulation_at_1 is 1 on every step",
-        advice="No fault by itself: the intrinsic reward is then the episodic novelty alone. If "
-        "new places are still found, set curiosity.error_horizon or lower "
-        "learner.novelty_learning_rate.",
         level="hint",
     ),
     Rule(
@@ -127,8 +120,6 @@ RULES: Sequence[Rule] = (
             f"arm 0 is played {_neglect(now):.1f} times as often as it is in "
             "batches (healthy: below 3)"
         ),
-        advice="Arms with a large beta crowd the others out of the replay: set learner.td_scale to "
-        "priority, or lower replay.priority_exponent.",
         level="hint",
     ),
     Rule(
@@ -138,8 +129,6 @@ RULES: Sequence[Rule] = (
             f"the best action of arm 0 leads by {_lead(now):.2f} of the error of "
             "its value (healthy: above 1)"
         ),
-        advice="Greedy actions are noise until the lead exceeds the error: more updates "
-        "(replay.samples_per_insert), a smaller gamma, or a larger batch.",
     ),
     Rule(
         symptom="one arm's errors dwarf the others'",
@@ -148,7 +137,6 @@ RULES: Sequence[Rule] = (
             f"the largest td/extrinsic is {_spread(now):.0f} times the smallest "
             "(healthy: the same order)"
         ),
-        advice="Set learner.td_scale; for a joint network, use separate ones.",
     ),
     Rule(
         symptom="gradients are cut all the time",
@@ -159,8 +147,6 @@ RULES: Sequence[Rule] = (
             )
             + " (healthy: below 0.33)"
         ),
-        advice="The size of an error no longer matters. Raise learner.clip_norm, or set "
-        "learner.reduction to mean with a higher learning rate.",
         level="hint",
     ),
     Rule(
@@ -172,19 +158,18 @@ RULES: Sequence[Rule] = (
             f"value/extrinsic is {now['value/extrinsic']:.3g} while "
             f"reward/extrinsic is {now['reward/extrinsic']:.3g}"
         ),
-        advice="The best of several noisy values is too good. Lengthen learner.target_period, use "
-        "fewer actions, or --network.initial-weights scaled.",
     ),
     Rule(
         symptom="learning is slow though errors are large",
         shows=lambda now: (
-            now.progress > 0.5 and now["target_difference/extrinsic"] > _mean_error(now)
+            _learning(now)
+            and now.progress > 0.5
+            and now["target_difference/extrinsic"] > _mean_error(now)
         ),
         evidence=lambda now: (
             f"target_difference/extrinsic is {now['target_difference/extrinsic']:.3g}, above the "
             f"TD error of {_mean_error(now):.3g}"
         ),
-        advice="Most of the error is the age of the target network: shorten learner.target_period.",
     ),
     Rule(
         symptom="learning from few windows",
@@ -195,7 +180,6 @@ RULES: Sequence[Rule] = (
             f"replay/effective_windows is {now['replay/effective_windows']:,.0f} "
             f"of {now['replay/windows']:,.0f}"
         ),
-        advice="The same windows come again and again. Lower replay.priority_exponent.",
     ),
     Rule(
         symptom="priorities are out of date",
@@ -204,8 +188,6 @@ RULES: Sequence[Rule] = (
             f"priority/drawn is {now['priority/drawn']:.3g}, "
             f"priority/mean {now['priority/mean']:.3g}"
         ),
-        advice="Windows turn out harmless when they are learned from. Raise "
-        "replay.samples_per_insert.",
         level="hint",
     ),
     Rule(
@@ -215,7 +197,6 @@ RULES: Sequence[Rule] = (
             f"replay/age is {now['replay/age'] / now['replay/transitions']:.2f} "
             "of replay/transitions (healthy: 0.3 to 0.6)"
         ),
-        advice="Old windows keep high priorities. Lower replay.capacity.",
         level="hint",
     ),
     Rule(
@@ -225,7 +206,6 @@ RULES: Sequence[Rule] = (
             f"actor/weights_age is {now['actor/weights_age']:,.0f} updates, more "
             f"than learner.target_period {now.run.config.learner.target_period:,}"
         ),
-        advice="Lower actor.pull_period, or make fewer updates per step.",
     ),
 )
 
@@ -239,7 +219,8 @@ def marks(run: RunHistory) -> list[Mark]:
         {
             "symptom": rule.symptom,
             "evidence": rule.evidence(now),
-            "advice": rule.advice,
+            "advice": BY_SYMPTOM[rule.symptom].otherwise,
+            "anchor": BY_SYMPTOM[rule.symptom].anchor,
             "level": rule.level,
         }
         for rule in RULES

@@ -19,6 +19,7 @@ from agent57.reports.charts import Group
 from agent57.reports.sections import (
     MAX_DETAILED,
     Section,
+    advice,
     arms,
     curiosity,
     films,
@@ -29,7 +30,8 @@ from agent57.reports.sections import (
 )
 from agent57.reports.suite_section import suite_section
 from agent57.reports.suite_training import draw_training, training_section
-from agent57.storage.folder import CHECKPOINTS, write_atomic
+from agent57.storage.files import write_atomic
+from agent57.storage.folder import CHECKPOINTS
 from agent57.storage.history import RunHistory, find_runs
 from agent57.storage.tail import RunTail
 
@@ -47,7 +49,7 @@ def write_report(paths: list[Path], out: Path | None) -> Path:
         tail = RunTail(path)
         tail.poll()
         history = tail.history()
-        damage = (*history.damage, *changed_journals(path, path / CHECKPOINTS))
+        damage = history.damage or tuple(changed_journals(path, path / CHECKPOINTS))
         runs.append(dataclasses.replace(history, damage=damage))
     suite = suite_results(paths)
     file = out or (paths[0] / "report.html" if len(paths) == 1 else Path("report.html"))
@@ -74,28 +76,37 @@ def page_title(runs: Sequence[RunHistory]) -> str:
     return f"{', '.join(agents)} on {_some(envs)}" if runs else "no runs yet"
 
 
-def page_sections(runs: Sequence[RunHistory], suite: dict[str, Any] | None = None) -> list[Section]:
+def page_sections(
+    runs: Sequence[RunHistory],
+    suite: dict[str, Any] | None = None,
+    film: Section | None = None,
+) -> list[Section]:
     """Everything the page shows about the runs."""
     envs = list(dict.fromkeys(run.env for run in runs))
     members = groups(runs)
+    is_detailed = len(members) <= MAX_DETAILED
     sections = [overview(runs)] if suite is None else [suite_section(suite)]
     sections.append(training_section(members))
     sections += [learning(env, [g for g in members if g.runs[0].env == env]) for env in envs]
-    if len(members) <= MAX_DETAILED:
-        sections += [arms(members), curiosity(members), training(members), settings(members)]
+    if is_detailed:
+        sections += [arms(members), curiosity(members), training(members)]
     else:
         text = f"Arms, novelty, losses and settings are shown for up to {MAX_DETAILED} groups."
         sections.append({"title": "Details", "text": f"{text} Choose fewer runs."})
+    if film is not None:
+        sections.append(film)
+    if suite is None:  # only the overview has marks of health
+        sections.append(advice())
+    if is_detailed:
+        sections.append(settings(members))
     return [section for section in sections if len(section) > 1]
 
 
 def render(runs: Sequence[RunHistory], suite: dict[str, Any] | None = None) -> str:
     """Return the static page."""
-    sections = page_sections(runs, suite)
-    film = films(runs)
-    if len(film) > 1:
-        sections.insert(-1, film)
-    return fill_page(page_title(runs), {"title": page_title(runs), "sections": sections}, SCRIPTS)
+    title = page_title(runs)
+    payload = {"title": title, "sections": page_sections(runs, suite, films(runs))}
+    return fill_page(title, payload, SCRIPTS)
 
 
 def fill_page(title: str, payload: dict[str, Any], scripts: Sequence[str]) -> str:

@@ -1,12 +1,15 @@
 """The sections of a page about runs, as plain containers: cards, marks, charts, tables, videos."""
 
 import base64
+from collections import defaultdict
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from agent57.config import Config, ConfigError
 from agent57.presets import difference, flatten, make_config
+from agent57.reports.advice import ADVICE
 from agent57.reports.charts import (
     Chart,
     Group,
@@ -22,7 +25,7 @@ from agent57.reports.charts import (
     seeds_note,
 )
 from agent57.reports.health import marks
-from agent57.scores.aggregate import paper_score
+from agent57.scores.aggregate import paper_score, plus_minus
 from agent57.scores.published import AGENTS, baseline, human_normalised, published, suite_games
 from agent57.storage.history import RunHistory
 from agent57.terminal.live import duration
@@ -32,7 +35,10 @@ Section = dict[str, Any]
 MAX_DETAILED = 6  # more groups of runs than this are compared by their scores alone
 MAX_VIDEO_BYTES = 40_000_000  # of all videos of a page
 VIDEOS = {".mp4": "video/mp4", ".gif": "image/gif"}
-TRAINED = ("extrinsic", "intrinsic", "joint", "inverse_dynamics", "rnd")
+TRAINED = (  # networks and losses, as metrics name them
+    *("extrinsic", "intrinsic", "joint", "combined", "shared", "policy"),
+    *("inverse_dynamics", "rnd"),
+)
 
 
 def overview(runs: Sequence[RunHistory]) -> Section:
@@ -72,6 +78,7 @@ def _number(value: float | None) -> str:
 def learning(env: str, members: Sequence[Group]) -> Section:
     """The learning curve, and the scores by the paper's rule beside the published ones."""
     is_known = env in suite_games("atari57")
+    members = [replace(group, label=group.label.removesuffix(f" on {env}")) for group in members]
 
     def hns(score: float) -> str:
         return f"{100 * human_normalised(score, env, 'agent57'):.1f}" if is_known else "-"
@@ -83,8 +90,8 @@ def learning(env: str, members: Sequence[Group]) -> Section:
             rows.append([group.label, "no evaluation yet", "-", "-", group.seeds])
             continue
         score = paper_score(seeds)
-        best = f"{score.score:,.1f} ± {score.deviation:,.1f}"
-        final = f"{score.final:,.1f} ± {score.final_deviation:,.1f}"
+        best = plus_minus(score.score, score.deviation, len(seeds))
+        final = plus_minus(score.final, score.final_deviation, len(seeds))
         full = "" if score.is_window_full else f", only {min(score.num_episodes)} episodes"
         rows.append([group.label, best, final, hns(score.score), f"{group.seeds}{full}"])
     if is_known:
@@ -96,6 +103,9 @@ def learning(env: str, members: Sequence[Group]) -> Section:
             if known is not None:
                 rows.append([label, f"{known.score:,.1f}", "", hns(known.score), "published"])
     heads = ["", "best (paper's rule)", "final", "HNS, %", "seeds"]
+    if not is_known:  # nobody knows what a human scores
+        for row in (heads, *rows):
+            del row[3]
     return {
         "title": f"Learning: {env}",
         "charts": [learning_chart(env, members)],
@@ -131,44 +141,58 @@ def value_charts(groups: Sequence[Group]) -> list[Chart]:
         lines = []
         extrinsic = [as_curve(p) for run in group.runs if (p := run.column("value/extrinsic"))]
         intrinsic = [as_curve(p) for run in group.runs if (p := run.column("value/intrinsic"))]
-        if not extrinsic or not intrinsic:
+        if not extrinsic or not intrinsic or not any(beta for beta, _ in group.runs[0].arms):
             continue
-        betas = [beta for beta, _ in group.runs[0].arms]
         lines.append(Line(name="Q^e", curves=extrinsic, colour=0))
-        for colour, arm in enumerate(sorted({len(betas) // 2, len(betas) - 1}), 1):
-            curves = [(frames, betas[arm] * values) for frames, values in intrinsic]
-            name = f"beta x Q^i of arm {arm} (beta {betas[arm]:.3g})"
+        arms_by_beta: dict[str, list[int]] = defaultdict(list)
+        for arm, (beta, _) in enumerate(group.runs[0].arms):
+            arms_by_beta[f"{beta:.2g}"].append(arm)
+        weights = [weight for weight in arms_by_beta if float(weight) > 0]
+        shown = sorted({weights[len(weights) // 2], weights[-1]}, key=float)
+        for colour, weight in enumerate(shown, 1):
+            curves = [(frames, float(weight) * values) for frames, values in intrinsic]
+            name = f"{weight} x Q^i ({_arms(arms_by_beta[weight])})"
             lines.append(Line(name=name, curves=curves, colour=colour))
         title = "Pull of the values" + (f": {group.label}" if len(groups) > 1 else "")
-        note = f"values transformed by h, mean over batches; {seeds_note([group])}"
-        charts.append(line_chart(title, group.runs[0].x_label, "value", lines, note))
+        note = "extrinsic value beside beta x intrinsic value, mean over batches; "
+        note += seeds_note([group])
+        charts.append(line_chart(title, group.runs[0].x_label, "h(Q)", lines, note))
     return charts
 
 
+def _arms(arms: list[int]) -> str:
+    """Name neighbouring arms."""
+    return f"arm {arms[0]}" if len(arms) == 1 else f"arms {arms[0]} to {arms[-1]}"
+
+
 def curiosity(groups: Sequence[Group]) -> Section:
-    """Extrinsic beside intrinsic: rewards and values, and where the intrinsic reward comes from."""
+    """Extrinsic beside intrinsic rewards and values, and the sources of the intrinsic reward."""
     shown = {
-        "curiosity/novelty": ("Episodic novelty", "novelty within the episode"),
-        "curiosity/modulation": ("Life-long novelty", "RND factor, 1 to 5"),
-        "reward/extrinsic": ("Extrinsic reward", "points per agent step"),
-        "reward/intrinsic": ("Intrinsic reward", "r^i per agent step"),
-        "value/extrinsic": ("Extrinsic value", "Q^e, transformed by h"),
-        "value/intrinsic": ("Intrinsic value", "Q^i, transformed by h"),
-        "value/joint": ("Value", "Q, transformed by h"),
+        "curiosity/novelty": (
+            "Episodic novelty",
+            "novelty",
+            "how new states are within an episode",
+        ),
+        "curiosity/modulation": ("Life-long novelty", "factor", "RND: 1 is known, 5 is new"),
+        "reward/extrinsic": ("Extrinsic reward", "points", "reward of the task per agent step"),
+        "reward/intrinsic": ("Intrinsic reward", "r^i", "product of both novelties per agent step"),
+        "value/extrinsic": ("Extrinsic value", "h(Q^e)", "mean over actions and batches"),
+        "value/intrinsic": ("Intrinsic value", "h(Q^i)", "mean over actions and batches"),
+        "value/joint": ("Value", "h(Q)", "mean over actions and batches"),
     }
     charts = value_charts(groups)
     charts += [
         chart
-        for name, (title, unit) in shown.items()
-        for chart in metric_charts(groups, title, unit, {name: title.lower()})
+        for name, (title, unit, about) in shown.items()
+        for chart in metric_charts(groups, title, unit, {name: title.lower()}, about)
     ]
     limits = {
-        "curiosity/familiar": "least novelty",
-        "curiosity/modulation_at_1": "modulation 1",
-        "curiosity/modulation_at_max": "largest modulation",
+        "curiosity/familiar": "state counts as known",
+        "curiosity/modulation_at_1": "life-long factor at its least",
+        "curiosity/modulation_at_max": "life-long factor at its most",
     }
-    share = "share of steps"
-    charts += metric_charts(groups, "Novelty at its limits", share, limits, y_range=[0, 1])
+    title, about = "Novelty at its limits", "where novelty tells nothing apart"
+    charts += metric_charts(groups, title, "share of steps", limits, about, y_range=[0, 1])
     return {"title": "Reward and novelty", "charts": charts}
 
 
@@ -178,8 +202,10 @@ def training(groups: Sequence[Group]) -> Section:
     def named(prefix: str) -> dict[str, str]:
         return {f"{prefix}/{name}": name.replace("_", " ") for name in TRAINED}
 
-    def draw(title: str, y_label: str, names: dict[str, str], **more: object) -> list[Chart]:
-        return metric_charts(groups, title, y_label, names, **more)
+    def draw(
+        title: str, y_label: str, names: dict[str, str], about: str, **more: object
+    ) -> list[Chart]:
+        return metric_charts(groups, title, y_label, names, about, **more)
 
     priorities = {
         "priority/mean": "new, mean",
@@ -190,22 +216,61 @@ def training(groups: Sequence[Group]) -> Section:
     windows = {"replay/windows": "held", "replay/effective_windows": "effective"}
     memory = {"memory/resident_bytes": "whole process, in RAM", "replay/bytes": "replay"}
     transitions = {"replay/transitions": "kept", "replay/age": "age of a drawn window"}
-    fraction = "fraction of updates"
+    churn = {"churn/values": "of the values", "churn/policy": "of the distilled policy"}
+    dropped = {"trust_region/dropped": "rows without a loss"}
+    speed = {"frames_per_second": "frames/s"}
+    actors = {
+        "cluster/actors_playing": "playing",
+        "cluster/actors_held_back": "held back",
+        "cluster/actors_without_place": "waiting for a machine",
+    }
     return {
         "title": "Training",
         "charts": [
-            *draw("Losses", "loss", named("loss"), is_log=True),
-            *draw("Gradient norms", "norm", named("gradient_norm"), is_log=True),
-            *draw("Clipped gradients", fraction, named("clipped"), y_range=[0, 1]),
-            *draw("Priorities", "priority", priorities, is_log=True),
-            *draw("TD error", "mean |delta|", {"td/mean_abs": "TD error"}),
-            *draw("Online less target values", "mean |difference|", named("target_difference")),
-            *draw("Throughput", "frames per second", {"frames_per_second": "frames/s"}),
-            *draw("Replay", "transitions", transitions),
-            *draw("Windows", "windows", windows, is_log=True),
-            *draw("Memory", "bytes", memory),
+            *draw("Losses", "loss", named("loss"), "by network", is_log=True),
+            *draw("Gradient norms", "norm", named("gradient_norm"), "before clipping", is_log=True),
+            *draw(
+                "Clipped gradients",
+                "share of updates",
+                named("clipped"),
+                "gradients above learner.clip_norm",
+                y_range=[0, 1],
+            ),
+            *draw("Priorities", "priority", priorities, "windows of the replay", is_log=True),
+            *draw("TD error", "|delta|", {"td/mean_abs": "TD error"}, "as in the priorities"),
+            *draw(
+                "Distance to the target networks",
+                "h(Q)",
+                named("target_difference"),
+                "mean |online - target|",
+            ),
+            *draw("Churn", "share of rows", churn, "greedy actions that one update changes"),
+            *draw("Trust region", "share of rows", dropped, "values too far from the target"),
+            *draw("Throughput", "frames per second", speed, "since the line before"),
+            *draw("Actors", "actors", actors, "processes of the cluster"),
+            *draw("Replay", "transitions", transitions, "steps held, and how old a draw is"),
+            *draw("Windows", "windows", windows, "effective: as if drawn uniformly", is_log=True),
+            *draw("Memory", "bytes", memory, "of the process that learns"),
         ],
     }
+
+
+def advice() -> Section:
+    """The advice that marks of health link to."""
+    entries = [
+        {
+            "anchor": entry.anchor,
+            "title": entry.title,
+            "parts": {
+                "look at": entry.look_at,
+                "healthy": entry.healthy,
+                "otherwise": entry.otherwise,
+            },
+        }
+        for entry in ADVICE
+    ]
+    text = "Symptoms of a run and what to change. Marks of health link here."
+    return {"title": "Advice", "text": text, "advice": entries}
 
 
 def _is_own_file(folder: Path, file: Path) -> bool:

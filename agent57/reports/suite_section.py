@@ -2,6 +2,7 @@
 
 from typing import Any
 
+from agent57.scores.aggregate import plus_minus
 from agent57.scores.published import STATISTICS
 
 Section = dict[str, Any]
@@ -113,11 +114,13 @@ def _scores(results: dict[str, Any]) -> Section:
     rows = []
     for row in results["scores"]:
         hns = ["-" if row[n] is None else f"{100 * row[n]:.1f}" for n in ("hns", "chns")]
-        best = f"{row['score']:,.1f} ± {row['deviation']:,.1f}"
-        final = f"{row['final']:,.1f} ± {row['final_deviation']:,.1f}"
+        best = plus_minus(row["score"], row["deviation"], row["seeds"])
+        final = plus_minus(row["final"], row["final_deviation"], row["seeds"])
         is_full = row["episodes"] >= row["window_episodes"]
         episodes = f"{row['episodes']}{'' if is_full else ' (window not full)'}"
         rows.append([row["game"], row["agent"], best, final, *hns, row["seeds"], episodes])
+    for row in results.get("unscored", ()):
+        rows.append([row["game"], row["agent"], "no evaluation yet", "-", "-", "-", 0, 0])
     return {"title": "Scores", "head": head, "rows": rows}
 
 

@@ -21,7 +21,8 @@ Floats = NDArray[np.float64]
 
 NUM_POINTS = 200  # of training
 MIN_GAMES = 2  # fewer are no suite
-FIGURE = "training.svg"
+FIGURE, ARMS_FIGURE = "training.svg", "best_arms.svg"
+BEST_ARM_NOTE = "the evaluator's choice; first seed of each game"
 RULE = "a game without 50 evaluation episodes counts as random play"
 
 
@@ -33,6 +34,7 @@ class AgentTraining:
     games: list[str]
     frames: Floats  # [T]
     hns: Floats  # [G, T] human-normalised mean over seeds; 0 before the first full window
+    best_arms: Floats  # [G, T] the evaluator's best arm, first seed; nan where unknown
 
     @property
     def games_above_human(self) -> Floats:
@@ -62,6 +64,7 @@ def suite_training(groups: Sequence[Group]) -> list[AgentTraining]:
                 games=[group.runs[0].env for group in ours],
                 frames=frames,
                 hns=np.stack([_normalised(group, frames) for group in ours]),
+                best_arms=np.stack([_best_arm(group, frames) for group in ours]),
             )
         )
     return found
@@ -80,6 +83,12 @@ def _normalised(group: Group, frames: Floats) -> Floats:
         count += has_score
     mean = np.divide(total, count, out=np.full(len(frames), scale.random), where=count > 0)
     return (mean - scale.random) / (scale.human - scale.random)
+
+
+def _best_arm(group: Group, frames: Floats) -> Floats:
+    """The evaluator's best arm [T] in the first seed; nan where unknown."""
+    points = group.runs[0].column("evaluator/best_arm")
+    return resampled(as_curve(points), frames, is_step=True)
 
 
 def training_section(groups: Sequence[Group]) -> dict[str, Any]:
@@ -121,7 +130,7 @@ def training_section(groups: Sequence[Group]) -> dict[str, Any]:
             is_large=True,
         ),
     ]
-    charts += [_best_arms(agent, groups) for agent in agents]
+    charts += [_best_arms(agent) for agent in agents]
     text = "The paper's figures over training, from the runs of this suite."
     return {"title": "Over training", "text": text, "charts": charts}
 
@@ -130,18 +139,9 @@ def _games(count: int) -> str:
     return "1 game" if count == 1 else f"{count} games"
 
 
-def _best_arms(training: AgentTraining, groups: Sequence[Group]) -> Chart:
-    """The evaluator's best arm of each game over training, first seed."""
-    rows = []
-    for game in training.games:
-        first = next(
-            group.runs[0]
-            for group in groups
-            if group.runs[0].env == game and group.runs[0].config.run.agent == training.agent
-        )
-        points = first.column("evaluator/best_arm")
-        arms = resampled(as_curve(points), training.frames, is_step=True)
-        rows.append([None if np.isnan(arm) else int(arm) for arm in arms])
+def _best_arms(training: AgentTraining) -> Chart:
+    """The evaluator's best arm of each game over training as a chart of the page."""
+    num_games, num_points = training.best_arms.shape
     return {
         "kind": "map",
         "title": f"Best arm per game, {training.agent}",
@@ -149,21 +149,21 @@ def _best_arms(training: AgentTraining, groups: Sequence[Group]) -> Chart:
         "y": "game",
         "unit": "arm",
         "frames": training.frames.round().tolist(),
-        "rows": rows,
-        "best": [None] * len(training.frames),
+        "rows": [[None if np.isnan(x) else int(x) for x in row] for row in training.best_arms],
+        "best": [None] * num_points,
         "labels": training.games,
-        "notes": ["the evaluator's best arm"] * len(rows),
-        "note": "the evaluator's choice; first seed of each game",
+        "notes": ["the evaluator's best arm"] * num_games,
+        "note": BEST_ARM_NOTE,
         "is_large": True,
     }
 
 
-def draw_training(groups: Sequence[Group], folder: Path) -> Path | None:
-    """Write the figures as one SVG beside the page; nothing where there is no suite."""
+def draw_training(groups: Sequence[Group], folder: Path) -> list[Path]:
+    """Write the figures as SVG beside the page; return the files, none where there is no suite."""
     agents = suite_training(groups)
     if not agents:
-        return None
-    from agent57.reports.figures import training_curves
+        return []
+    from agent57.reports.figures import game_maps, training_curves
 
     panels = {
         "games above human": {a.agent: (a.frames, a.games_above_human) for a in agents},
@@ -174,7 +174,16 @@ def draw_training(groups: Sequence[Group], folder: Path) -> Path | None:
         panels,
         lines={"games above human": float(most)},
         x_label="emulator frames",
-        note=f"{most} games; mean over seeds; {RULE}",
+        note=f"{_games(most)}; mean over seeds; {RULE}",
         files=[folder / FIGURE],
     )
-    return folder / FIGURE
+    game_maps(
+        {f"Best arm per game, {a.agent}": dict(zip(a.games, a.best_arms, strict=True))
+         for a in agents},
+        max_x=float(agents[0].frames[-1]),
+        x_label="emulator frames",
+        unit="arm",
+        note=f"{BEST_ARM_NOTE}; grey: not known yet",
+        files=[folder / ARMS_FIGURE],
+    )  # fmt: skip
+    return [folder / FIGURE, folder / ARMS_FIGURE]

@@ -31,6 +31,7 @@ class TerminalView:
         self._title = title
         self._live = Live(console=console, refresh_per_second=4, transient=False)
         self._num_lines = 0
+        self._is_blank = True
 
     def __enter__(self) -> "TerminalView":
         if self._console.is_terminal:
@@ -51,14 +52,16 @@ class TerminalView:
         """Show the counters, the latest line of metrics, and the state of a cluster."""
         if self._console.is_terminal:
             panel = self._panel(counters, latest, seconds)
-            self._live.update(Group(panel, cluster_panel(live)) if live else panel)
+            shown = Group(panel, cluster_panel(live)) if live else panel
+            self._live.update(shown, refresh=self._is_blank)  # the first panel at once
+            self._is_blank = False
         elif latest and latest["frames"] != self._num_lines:
             self._num_lines = latest["frames"]
             self._console.print(self._line(latest), markup=False, highlight=False, soft_wrap=True)
 
     def _remaining(self, frames: int, latest: dict[str, Any]) -> str:
         rate = latest.get("frames_per_second", 0.0)
-        left = self._config.run.frames - frames
+        left = max(0, self._config.run.frames - frames)  # the last steps may go beyond
         return duration(left / rate) if rate > 0 else "unknown"
 
     def _line(self, row: dict[str, Any]) -> str:

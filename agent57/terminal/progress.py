@@ -1,13 +1,22 @@
 """Progress and time left of a long command: a bar on a terminal, elsewhere a line now and then."""
 
 import time
+from contextlib import AbstractContextManager, nullcontext
 
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+from rich.text import Text
 
 from agent57.terminal.live import duration
 
 LINE_SECONDS = 15.0
+
+
+def waiting(console: Console, text: str) -> AbstractContextManager[object]:
+    """Show on a terminal that work goes on, until the block ends; elsewhere show nothing."""
+    if not console.is_terminal or console.quiet:
+        return nullcontext()
+    return console.status(Text(f"{text} ..."), spinner="dots")
 
 
 class ProgressView:

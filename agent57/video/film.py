@@ -121,12 +121,21 @@ class EpisodeCamera:
         self._writer: Writer
         self._writer = Mp4Writer(file, fps) if file.suffix == ".mp4" else GifWriter(file, fps)
 
-    def see(self, played: Played, novelty: float | None, next_picture: np.ndarray) -> None:
-        """Film the picture that lane 0 acted on, with its values, and keep the next picture."""
+    def see(
+        self,
+        played: Played,
+        novelty: float | None,
+        next_picture: np.ndarray,
+        policy: np.ndarray | None = None,
+    ) -> None:
+        """Film the picture that lane 0 acted on, with its values, and keep the next picture.
+
+        policy: probabilities [A] of the distilled policy, where one acts
+        """
         if self._overlay is None:
             picture = enlarge(self._picture)
         else:
-            picture = self._overlay.draw(self._picture, played, novelty)
+            picture = self._overlay.draw(self._picture, played, novelty, policy)
         self._writer.add(even(picture))
         self._num_frames += 1
         self._picture = next_picture

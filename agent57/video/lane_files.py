@@ -1,6 +1,6 @@
 """Small files in a run folder through which a training shows a few of its lanes.
 
-Whoever watches touches `live/watched` now and then. While that sign is fresh, the training writes
+The watcher touches `live/watched` now and then. While that sign is fresh, the training writes
 `live/<source>.json`: seeds, actions and values of a few lanes, no pictures. Pictures are drawn by
 the watcher. The training spends at most 1 / `REST` of its time on this, and nothing while nobody
 watches.
@@ -15,7 +15,7 @@ from typing import Any
 
 FOLDER = "live"
 SIGN = "watched"
-FRESH_SECONDS = 10.0  # a sign older than this counts no more
+FRESH_SECONDS = 10.0  # an older sign does not count
 ASK_SECONDS = 2.0  # between two touches of the sign
 WRITE_SECONDS = 0.5  # between two writings
 REST = 200  # seconds of rest for a second of writing: 0.5 % of a core
@@ -61,7 +61,7 @@ class LaneWriter:
         self._next = 0.0
 
     def show(self, gather: Callable[[], dict[str, list[Lane]]]) -> None:
-        """Write the lanes that `gather` tells of, if somebody watches and the rest is over."""
+        """Write the lanes that `gather` returns, if somebody watches and the rest is over."""
         now = time.monotonic()
         if now < self._next:
             return

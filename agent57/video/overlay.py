@@ -1,10 +1,11 @@
-"""The panel beside a filmed game: score, arm, action values of the networks, novelty.
+"""The panel beside a filmed game: score, arm, action values, distilled policy, novelty.
 
 Pillow draws a picture in a millisecond or two. Colours are those of the report.
 """
 
 from collections import deque
 from collections.abc import Sequence
+from typing import NamedTuple
 
 import numpy as np
 from PIL import Image, ImageDraw, ImageFont
@@ -14,6 +15,7 @@ from agent57.types import Played
 PANEL = 300  # pixels wide
 MIN_HEIGHT, MAX_HEIGHT = 420, 640  # pixels of the whole picture
 MARGIN = 14
+LINE = 13  # pixels of an action, if there is room
 HISTORY = 150  # steps of the novelty sparkline
 
 BACKGROUND = (17, 20, 26)
@@ -22,6 +24,7 @@ TEXT = (228, 231, 238)
 DIM = (140, 148, 164)
 NETWORKS = (("extrinsic", (86, 156, 255)), ("intrinsic", (255, 159, 67)))
 JOINT = (("joint", (86, 156, 255)),)
+POLICY = (207, 140, 245)
 NOVELTY = (110, 211, 140)
 
 
@@ -30,6 +33,31 @@ def enlarge(picture: np.ndarray) -> np.ndarray:
     height, width = picture.shape[:2]
     factor = max(1, min(MIN_HEIGHT // height, 480 // width))
     return picture.repeat(factor, axis=0).repeat(factor, axis=1)
+
+
+class Bars(NamedTuple):
+    """A bar per action, and how they are labelled."""
+
+    label: str
+    scale: str  # the values at the bars' ends
+    colour: tuple[int, int, int]
+    shares: Sequence[float]  # of the full length, by action
+
+
+def _value_bars(played: Played) -> list[Bars]:
+    """The action values of each network, from its worst action to its best."""
+    values = played.value[:, 0]  # [V, A]
+    found = []
+    for (name, colour), row in zip(NETWORKS if len(values) == 2 else JOINT, values, strict=True):
+        low, high = float(row.min()), float(row.max())
+        shares = (row - low) / max(high - low, 1e-9)
+        found.append(Bars(f"Q {name}", f"{low:.4g} to {high:.4g}", colour, shares.tolist()))
+    return found
+
+
+def _policy_bar(policy: np.ndarray) -> Bars:
+    """The probabilities of a policy, from 0 to 1."""
+    return Bars("policy", f"0 to 1, largest {policy.max():.2f}", POLICY, policy.tolist())
 
 
 class Overlay:
@@ -46,11 +74,21 @@ class Overlay:
         self._medium = ImageFont.load_default(14)
         self._small = ImageFont.load_default(12)
 
-    def draw(self, picture: np.ndarray, played: Played, novelty: float | None) -> np.ndarray:
-        """Return the game with the panel at its right, for one step of lane 0."""
+    def draw(
+        self,
+        picture: np.ndarray,
+        played: Played,
+        novelty: float | None,
+        policy: np.ndarray | None = None,
+    ) -> np.ndarray:
+        """Return the game with the panel at its right, for one step of lane 0.
+
+        policy: probabilities [A] of the distilled policy, where one acts
+        """
         game = enlarge(picture)
-        num_actions = played.value.shape[-1]
-        height = max(game.shape[0], MIN_HEIGHT, min(MAX_HEIGHT, 220 + 8 * num_actions))
+        bars = [*_value_bars(played), *([] if policy is None else [_policy_bar(policy)])]
+        needed = 176 + 16 * len(bars) + LINE * played.value.shape[-1]
+        height = max(game.shape[0], MIN_HEIGHT, min(MAX_HEIGHT, needed))
         canvas = Image.new("RGB", (game.shape[1] + PANEL, height), BACKGROUND)
         canvas.paste(Image.fromarray(game), (0, (height - game.shape[0]) // 2))
         pen = ImageDraw.Draw(canvas)
@@ -63,7 +101,7 @@ class Overlay:
         pen.text((right, 44), f"step {self._num_steps:,}", DIM, self._medium, anchor="ra")
         pen.text((left, 68), self._caption, DIM, self._small)
         bottom = height - (84 if self._novelty else 12)
-        self._draw_values(pen, played, (left, 88, right, bottom))
+        self._draw_bars(pen, bars, int(played.action[0]), (left, 88, right, bottom))
         if self._novelty:
             self._draw_novelty(pen, (left, height - 76, right, height - 12))
 
@@ -71,34 +109,35 @@ class Overlay:
         self._num_steps += 1
         return np.asarray(canvas)
 
-    def _draw_values(
-        self, pen: ImageDraw.ImageDraw, played: Played, box: tuple[int, int, int, int]
+    def _draw_bars(
+        self,
+        pen: ImageDraw.ImageDraw,
+        bars: Sequence[Bars],
+        chosen: int,
+        box: tuple[int, int, int, int],
     ) -> None:
-        """Draw a bar per action and network, from the network's worst action to its best."""
+        """Draw the bars of each action side by side; the chosen action is shaded."""
         left, top, right, bottom = box
-        values, chosen = played.value[:, 0], int(played.action[0])  # [V, A]
-        networks = NETWORKS if len(values) == 2 else JOINT
-        for (name, colour), row in zip(networks, values, strict=True):
-            pen.text((left, top), f"Q {name}", colour, self._small)
-            pen.text((right, top), f"{row.min():.4g} to {row.max():.4g}", colour, self._small, "ra")
+        for bar in bars:
+            pen.text((left, top), bar.label, bar.colour, self._small)
+            pen.text((right, top), bar.scale, bar.colour, self._small, "ra")
             top += 16
         top += 4
-        pitch = min(22.0, (bottom - top) / values.shape[1])
-        thickness = max(1.0, (pitch - 2) / len(values))
-        span = np.maximum(values.max(1) - values.min(1), 1e-9)
-        names = self.action_names or [str(action) for action in range(values.shape[1])]
+        num_actions = len(bars[0].shares)
+        pitch = min(22.0, (bottom - top) / num_actions)
+        thickness = max(1.0, (pitch - 2) / len(bars))
+        names = self.action_names or [str(action) for action in range(num_actions)]
         indent = 8 + max(pen.textlength(name, self._small) for name in names)
-        for action in range(values.shape[1]):
+        for action in range(num_actions):
             y = top + action * pitch
             if action == chosen:
                 pen.rectangle((left - 4, y - 1, right + 2, y + pitch - 1), TRACK)
             colour = TEXT if action == chosen else DIM
             pen.text((left, y + pitch / 2 - 1), names[action], colour, self._small, anchor="lm")
-            for v, (_, colour) in enumerate(networks):
-                share = float((values[v, action] - values[v].min()) / span[v])
-                end = left + indent + share * (right - left - indent)
-                bar = (left + indent, y + v * thickness, end, y + (v + 1) * thickness - 1)
-                pen.rectangle(bar, colour)
+            for place, bar in enumerate(bars):
+                end = left + indent + bar.shares[action] * (right - left - indent)
+                start, stop = y + place * thickness, y + (place + 1) * thickness - 1
+                pen.rectangle((left + indent, start, end, stop), bar.colour)
 
     def _draw_novelty(self, pen: ImageDraw.ImageDraw, box: tuple[int, int, int, int]) -> None:
         left, top, right, bottom = box

@@ -1,7 +1,7 @@
 """The runs that a live page shows: found below the named folders and followed while they train.
 
-Run folders are only read, but for the sign that somebody watches (`LaneFiles`). A run is known to
-the page by its key, never by a path, so that nothing outside the named folders can be asked for.
+Run folders are only read, except for the sign that somebody watches (`LaneFiles`). The page names a
+run by its key, never by a path, so that it can ask for nothing outside the named folders.
 """
 
 import json
@@ -35,7 +35,7 @@ class FollowedRun:
     version: int = 0
 
     def poll(self) -> None:
-        """Read what is new. A folder that is gone raises `ConfigError`."""
+        """Read new records. A folder that is gone raises `ConfigError`."""
         path = self.tail.path
         require((path / CONFIG_FILE).exists(), f"{path} is gone: what was read of it is shown")
         if self.tail.poll():
@@ -75,7 +75,7 @@ class FollowedRuns:
         self._paths = [path.resolve() for path in paths]
         require(bool(self._paths), "name at least one run folder")
         if not wait:
-            find_runs(list(paths))  # says what is wrong with a path
+            find_runs(list(paths))  # raises an error that names a wrong path
         self._runs: dict[str, FollowedRun] = {}
         self._problems: dict[str, str] = {}  # why a run cannot be shown
         self._next_scan = 0.0
@@ -109,13 +109,13 @@ class FollowedRuns:
         self._runs[key] = FollowedRun(key, tail, LaneFiles(folder))
 
     def chosen(self, keys: Sequence[str]) -> list[FollowedRun]:
-        """Return the runs with these keys, all runs if there are none; unknown keys are ignored."""
+        """Return the runs with these keys, or all runs if no key is known."""
         self.scan()
         runs = [self._runs[key] for key in keys if key in self._runs]
         return runs or list(self._runs.values())
 
     def versions(self, keys: Sequence[str]) -> tuple[tuple[str, int, str], ...]:
-        """Bring the chosen runs up to date; return what differs whenever their page does."""
+        """Bring the chosen runs up to date; return a value that changes with their page."""
         runs = self.chosen(keys)
         for run in runs:
             try:

@@ -1,4 +1,4 @@
-"""Draws what lanes of a training look like, outside the process that trains.
+"""Draws the lanes of a training, outside the process that trains.
 
 The training writes seeds and actions (`video/lane_files.py`). Here they are played again in colour.
 The training neither renders nor waits.
@@ -17,7 +17,7 @@ from agent57.envs.atari import ATARI_GAMES, AtariEnv
 from agent57.envs.make import make_env
 from agent57.envs.spec import EnvironmentFault, VectorEnv
 
-TURN_STEPS = 500  # of a lane for one picture; the rest of a long episode follows later
+TURN_STEPS = 500  # steps of a lane per turn; the rest of a long episode follows in later turns
 MAX_SIDE = 240  # pixels of a picture
 ONE = np.ones(1, bool)
 
@@ -64,7 +64,7 @@ class LaneCamera:
 
 
 class _Replay:
-    """One lane's episode, as far as it was played again."""
+    """The episode of one lane, as far as it has been played again."""
 
     def __init__(self, env: VectorEnv) -> None:
         self._env = env

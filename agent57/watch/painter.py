@@ -1,4 +1,4 @@
-"""A process that draws lanes, so that the page stays quick: it neither loads torch nor plays games.
+"""Draws lanes in a process of its own, so that the server neither loads torch nor plays games.
 
 The process has a low priority: it takes the time that a training leaves over.
 """
@@ -14,13 +14,13 @@ from typing import Any
 
 from agent57.config import EnvConfig
 
-NICE = 10  # below a training: a core that is busy with one gives such a process a tenth
+NICE = 10  # a core that is busy with a training gives such a process a tenth of its time
 
 Lane = dict[str, Any]
 
 
 class Painter:
-    """Draws lanes in a process of its own, of low priority, started with the first picture."""
+    """Starts the drawing process with the first picture, and asks it for pictures."""
 
     def __init__(self) -> None:
         self._process: BaseProcess | None = None
@@ -47,7 +47,7 @@ class Painter:
         return self._pipe
 
     def end(self) -> None:
-        """End the process, without a word to this side."""
+        """End the process; the next `draw` notices that it is gone."""
         if self._process is not None:
             self._process.kill()  # SDL, which draws some tasks, makes a process deaf to less
             self._process.join()

@@ -87,7 +87,7 @@ class LivePage:
         self._reader = ThreadPoolExecutor(1, "records")
         self._waiter = ThreadPoolExecutor(1, "pictures")
         self.painter = Painter()
-        self._page_seconds = 0.0  # of core time, that the latest payload took
+        self._page_seconds = 0.0  # core time of the latest payload
 
     def warm_up(self) -> None:
         """Read the runs before the first visitor asks for them."""
@@ -132,7 +132,7 @@ class LivePage:
         return await asyncio.get_running_loop().run_in_executor(self._reader, work)
 
     async def _stream(self, keys: Sequence[str]) -> AsyncIterator[bytes]:
-        """Merge what is said of records and of lanes; a slow picture never delays a curve."""
+        """Merge the events of records, lanes and pictures; a slow picture never delays a curve."""
         messages: asyncio.Queue[bytes] = asyncio.Queue()
         followers = (self._follow_records, self._follow_lanes, self._follow_pictures)
         tasks = [asyncio.create_task(follow(keys, messages)) for follow in followers]
@@ -158,7 +158,7 @@ class LivePage:
             await asyncio.sleep(pause_after(seconds, POLL_SECONDS, REST))
 
     async def _follow_lanes(self, keys: Sequence[str], messages: asyncio.Queue[bytes]) -> None:
-        """Tell of lanes that have moved."""
+        """Send the lanes that have moved."""
         shown: dict[str, int] = {}
         while True:
             _, lanes = await self._read(lambda: self._moved_lanes(keys, shown))
@@ -168,20 +168,26 @@ class LivePage:
             await asyncio.sleep(LANE_SECONDS)
 
     async def _follow_pictures(self, keys: Sequence[str], messages: asyncio.Queue[bytes]) -> None:
-        """Send pictures of the lanes when they are drawn; this may lag behind what is told."""
+        """Send pictures of the lanes as they are drawn; pictures may lag behind the numbers."""
         shown: dict[str, int] = {}
-        loop = asyncio.get_running_loop()
         while True:
-            seconds = 0.0
             config, lanes = await self._read(lambda: self._moved_lanes(keys, shown))
-            if config is not None and lanes:
-                work = partial(self.painter.draw, config, lanes)
-                seconds, pictures = await loop.run_in_executor(self._waiter, work)
-                for lane, picture in zip(lanes, pictures, strict=True):
-                    moment = {name: lane[name] for name in ("name", "episode", "steps")}
-                    messages.put_nowait(event("picture", {**moment, **picture}))
+            seconds = 0.0 if config is None else await self._draw(config, lanes, messages)
             pause = pause_after(seconds, LANE_SECONDS, LANE_REST)
             await asyncio.sleep(min(pause, MAX_LANE_SECONDS))
+
+    async def _draw(
+        self, config: EnvConfig, lanes: list[dict[str, Any]], messages: asyncio.Queue[bytes]
+    ) -> float:
+        """Send each picture as soon as it is drawn; return the core time of all, in seconds."""
+        loop, total = asyncio.get_running_loop(), 0.0
+        for lane in lanes:
+            work = partial(self.painter.draw, config, [lane])
+            seconds, (picture,) = await loop.run_in_executor(self._waiter, work)
+            moment = {name: lane[name] for name in ("name", "episode", "steps")}
+            messages.put_nowait(event("picture", {**moment, **picture}))
+            total += seconds
+        return total
 
     def _moved_lanes(
         self, keys: Sequence[str], shown: dict[str, int]
@@ -229,7 +235,7 @@ def _asked(request: Request) -> tuple[list[str], Zoom]:
 
 
 def open_socket(host: str, port: int | None, default: int) -> socket.socket:
-    """Listen on a port; without a wish on the default one, or on any free one if it is taken."""
+    """Listen on `port`; without one on the default port, or on any free port if that is taken."""
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     for wish in (port,) if port is not None else (default, 0):
         listener = socket.socket(family, socket.SOCK_STREAM)

@@ -1,9 +1,11 @@
+import re
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from agent57.presets import make_config
+from agent57.presets import flatten, make_config
+from agent57.reports.advice import ADVICE, BY_SYMPTOM, as_markdown
 from agent57.reports.health import RULES, marks
 from agent57.storage.history import RunHistory
 from tests.house.names import ROOT
@@ -55,10 +57,31 @@ def test_each_symptom_shows_alone(symptom: str, changed: dict[str, float]) -> No
     assert symptoms(**changed) == [symptom]
 
 
-def test_every_symptom_is_a_row_of_the_page_it_points_to() -> None:
-    rows = (ROOT / "docs" / "DIAGNOSE.md").read_text().splitlines()
-    described = {row.split("|")[1].strip() for row in rows if row.startswith("|")}
-    assert {rule.symptom for rule in RULES} <= described
+def test_every_mark_has_its_advice() -> None:
+    assert {rule.symptom for rule in RULES} <= set(BY_SYMPTOM)
+    config = make_config("agent57", "tiny")
+    row = HEALTHY | {"reward/extrinsic": -0.1}
+    (mark,) = marks(RunHistory(path=Path("run"), config=config, metrics=[row], episodes=[]))
+    assert mark["anchor"] == "values-are-too-good"
+    assert "`learner.target_period`" in mark["advice"]
+
+
+def test_the_docs_hold_the_same_advice_under_the_same_anchors() -> None:
+    """If this fails, put what `as_markdown()` returns into docs/DIAGNOSE.md."""
+    assert as_markdown() in (ROOT / "docs" / "DIAGNOSE.md").read_text()
+    toc = pytest.importorskip("markdown.extensions.toc", reason="markdown builds the docs")
+    for advice in ADVICE:
+        assert advice.anchor == toc.slugify(advice.title, "-")
+    assert len({advice.anchor for advice in ADVICE}) == len(ADVICE)
+
+
+def test_advice_names_settings_that_exist() -> None:
+    known = set(flatten(make_config("agent57", "tiny")))
+    sections = {name.split(".")[0] for name in known}
+    for advice in ADVICE:
+        for word in re.findall(r"`([a-z_]+\.[a-z_]+)`", advice.look_at + advice.otherwise):
+            assert word.split(".")[0] in sections
+            assert word in known
 
 
 def test_a_run_without_metrics_has_no_mark() -> None:

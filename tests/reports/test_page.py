@@ -11,7 +11,7 @@ from agent57.presets import make_config
 from agent57.reports.charts import MAX_POINTS, common_grid, line_chart, resampled, rounded
 from agent57.reports.charts import Line as ChartLine
 from agent57.reports.page import write_report
-from agent57.storage.history import RunHistory, find_runs, read_lines
+from agent57.storage.history import RunHistory, find_runs, read_lines, whole_rows
 from tests.reports import browser
 from tests.reports.made_up_runs import write_lines, write_run
 
@@ -60,6 +60,7 @@ def test_one_run_is_one_page_that_fetches_nothing(tmp_path):
         "Reward and novelty",
         "Training",
         "Episodes",
+        "Advice",
         "Settings",
     ]
 
@@ -162,6 +163,23 @@ def test_a_line_that_is_being_written_is_left_out_but_damage_is_not(tmp_path):
     file.write_text('{"frames": 1}\n{"fra\n{"frames": 2}\n')
     with pytest.raises(ConfigError, match="damaged in line 2"):
         read_lines(file)
+
+
+def test_only_lines_that_hold_one_record_count(tmp_path):
+    good = b'{"frames": 1}\n'
+    for bad in (
+        b'{"frames": 1},{"frames": 2}\n',  # as a part of a list, this would be two records
+        b'{"frames": 1, "x": true}\n',
+        b'{"frames": "1"}\n',
+        b'{"x": 1}\n',
+        b'{"source": "actor", "phase": "train", "frames": 1}\n',
+        b"{}\n",
+        b'{"frames": \xff}\n',
+    ):
+        rows, damaged = whole_rows(good + bad + good)
+        assert rows == [{"frames": 1}] * 2
+        assert damaged == [2]
+    assert whole_rows(good + b'{"frames": 2') == ([{"frames": 1}], [])  # is being written
 
 
 def test_infinite_values_are_not_drawn(tmp_path):
@@ -271,6 +289,28 @@ def test_a_real_browser_draws_everything_and_answers_the_pointer(tmp_path):
             assert seen["right"] <= 390
             assert page.locator("td[data-head='HNS, %']").first.is_visible()
             assert page.errors == []
+
+
+@browser.needs_chromium
+def test_a_mark_of_health_links_to_its_advice(tmp_path):
+    run = write_run(tmp_path / "run", env="pong")
+    rows = [row | {"curiosity/familiar": 1.0} for row in read_lines(run / "metrics.jsonl")]
+    write_lines(run / "metrics.jsonl", rows)
+    address = write_report([run], None).as_uri()
+    entry = "#advice-exploratory-arms-stand-still"
+    with browser.chromium() as chromium:
+        with browser.opened(chromium, f"{address}#smooth=0.5") as page:
+            assert page.locator(entry).get_attribute("open") is None
+            page.locator(".mark summary", has_text="exploratory arms stand still").click()
+            page.locator(".mark[open] a").click()
+            browser.wait_until(page, "location.hash.includes('advice=exploratory-arms-stand')")
+            assert page.locator(f"{entry} dd").all_inner_texts()[2].startswith("At 1 every state")
+            assert page.locator(f"{entry} code").first.inner_text() == "curiosity/familiar"
+            assert "smooth=0.5" in page.url  # the view stays what it was
+            link = page.url
+            assert page.errors == []
+        with browser.opened(chromium, link) as page:  # the link opens the advice by itself
+            browser.wait_until(page, f"document.querySelector('{entry}').open")
 
 
 def test_exported_weights_are_not_taken_for_a_run(tmp_path):

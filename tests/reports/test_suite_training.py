@@ -65,3 +65,14 @@ def test_the_report_of_a_suite_has_the_figures_as_page_and_svg(tmp_path: Path) -
         assert title in page
     figure = (tmp_path / "training.svg").read_text()
     assert "<!-- games above human -->" in figure
+    assert "<!-- capped mean score, % -->" in figure
+    figure = (tmp_path / "best_arms.svg").read_text()
+    for text in ("Best arm per game, agent57", "pong", "boxing", "emulator frames", "arm"):
+        assert f"<!-- {text} -->" in figure
+
+
+def test_best_arms_are_those_of_the_records_by_hand(tmp_path: Path) -> None:
+    runs = [scored_run(tmp_path / game, game, [1.0]) for game in ("pong", "boxing")]
+    (agent,) = suite_training(groups(runs))
+    for frames, arm in ((500, np.nan), (1500, 0), (2500, 1), (12_000, 3)):  # a line every 1000
+        np.testing.assert_equal(agent.best_arms[:, np.searchsorted(agent.frames, frames)], arm)

@@ -57,6 +57,11 @@ def test_the_panel_shows_what_matters() -> None:
         assert word in text, word
 
 
+def test_a_run_that_went_a_step_too_far_has_no_time_left() -> None:
+    text = show({**LATEST, "frames": 1_000_192}, is_terminal=False)
+    assert "left 0 min 00 s" in text
+
+
 def test_the_panel_can_be_shown_before_the_first_record() -> None:
     text = show({}, is_terminal=True)
     assert "250,000 / 1,000,000" in text

@@ -3,7 +3,7 @@ import io
 from rich.console import Console
 
 from agent57.terminal import progress
-from agent57.terminal.progress import ProgressView
+from agent57.terminal.progress import ProgressView, waiting
 
 
 def test_without_a_terminal_a_line_now_and_then_says_what_is_left(monkeypatch):
@@ -27,3 +27,16 @@ def test_on_a_terminal_a_bar_shows_the_count():
     with ProgressView(console, "playing", 10, "episodes") as view:
         view.show(4)
     assert "4/10" in text.getvalue()
+
+
+def test_a_wait_is_seen_on_a_terminal_only_and_leaves_nothing_behind():
+    text = io.StringIO()
+    console = Console(file=text, width=100, force_terminal=True)
+    with waiting(console, "preparing [red]pong"):
+        pass
+    assert "preparing [red]pong ..." in text.getvalue()
+    assert text.getvalue().rstrip("\r").endswith("\x1b[2K")  # the line was erased
+    log = io.StringIO()
+    with waiting(Console(file=log), "preparing"), waiting(Console(quiet=True), "preparing"):
+        pass
+    assert log.getvalue() == ""

@@ -3,7 +3,7 @@ import pytest
 
 from agent57.types import Played
 from agent57.video.film import GifWriter, check_video, even
-from agent57.video.overlay import MIN_HEIGHT, PANEL, Overlay, enlarge
+from agent57.video.overlay import MIN_HEIGHT, PANEL, POLICY, Overlay, enlarge
 
 
 def played(num_values: int, num_actions: int, action: int = 1) -> Played:
@@ -50,6 +50,18 @@ def test_actions_are_named_where_names_are_known():
     again = Overlay("a", "b")
     again.action_names = ("0", "1", "2")
     np.testing.assert_array_equal(again.draw(game, played(2, 3), None), numbered)
+
+
+def test_a_policy_is_drawn_from_zero_to_one():
+    game = np.zeros((210, 160, 3), np.uint8)
+    without = Overlay("a", "b").draw(game, played(2, 4), 0.5)
+    assert not (without == POLICY).all(-1).any()
+    policy = np.array([0.0, 1.0, 0.5, 0.25], np.float32)
+    drawn = (Overlay("a", "b").draw(game, played(2, 4), 0.5, policy) == POLICY).all(-1)
+    lengths = drawn[130:].sum(1)  # below the labels; rows of pixels
+    longest = lengths.max()
+    found = [lengths[i] for i in np.flatnonzero(np.diff(lengths.astype(bool))) + 1 if lengths[i]]
+    np.testing.assert_allclose(found, 1 + policy * (longest - 1), atol=1)
 
 
 def test_equal_values_can_be_drawn():

@@ -1,6 +1,7 @@
 import base64
 import io
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -11,15 +12,20 @@ from agent57.envs.make import make_env
 from agent57.envs.spec import VectorEnv
 from agent57.player import Player
 from agent57.seeds import Role
+from agent57.video.lane_files import SHOWN_LANES, LaneFiles, LaneWriter
 from agent57.watch import lane_camera
 from agent57.watch.lane_camera import LaneCamera, as_png
+from tests.runtime.cluster.stage import Play
+from tests.runtime.cluster.test_conductor import cluster_config
 from tests.runtime.runs import run_config
 
 LANES = 2
 
 
-def playing(task: str, num_steps: int) -> tuple[Player, VectorEnv, LaneCamera]:
-    config = run_config(task, 1000)
+def playing(
+    task: str, num_steps: int, **sections: dict[str, Any]
+) -> tuple[Player, VectorEnv, LaneCamera]:
+    config = run_config(task, 1000, **sections)
     env = make_env(config.env, LANES)
     roles = (Role.ACTOR_EPISODES, Role.ACTOR_ACTIONS)
     player = Player(config, env, np.full(LANES, 0.3), roles, 4, torch.device("cpu"))
@@ -62,6 +68,28 @@ def test_a_glance_tells_what_the_lane_did_and_why() -> None:
     env.close()
 
 
+def test_a_glance_names_the_best_action_by_definition() -> None:
+    player, env, _ = playing("random_coin", 3)
+    played = player.step()
+    for lane, told in enumerate(player.glances(LANES)):
+        extrinsic, intrinsic = played.value[:, lane]
+        assert told["policy"] is None
+        assert told["best_action"] == int(np.argmax(extrinsic + told["beta"] * intrinsic))
+    env.close()
+
+
+def test_a_glance_shows_the_distilled_policy_where_it_acts() -> None:
+    sections = {"learner": {"policy": "distilled", "policy_temperature": 0.25}}
+    player, env, _ = playing("random_coin", 3, **sections)
+    played = player.step()
+    for lane, told in enumerate(player.glances(LANES)):
+        weights = np.exp(played.logits[lane] / 0.25)
+        np.testing.assert_allclose(told["policy"], weights / weights.sum(), rtol=1e-5)
+        assert told["best_action"] == int(weights.argmax())
+        assert np.shape(told["values"]) == (2, 4)
+    env.close()
+
+
 def test_a_long_episode_is_caught_up_with_in_turns(monkeypatch: pytest.MonkeyPatch) -> None:
     player, env, camera = playing("CartPole-v1", 6)
     monkeypatch.setattr(lane_camera, "TURN_STEPS", 4)
@@ -90,3 +118,17 @@ def test_atari_and_minigrid_name_their_actions() -> None:
         assert len(env.spec.action_names) == env.spec.num_actions
         assert env.spec.action_names[0] == names
         env.close()
+
+
+def test_lanes_of_a_cluster_are_shown_as_those_of_one_process(tmp_path: Path) -> None:
+    config = cluster_config(run={"frames": 200})
+    play = Play(config, tmp_path)
+    play.run()
+    LaneFiles(tmp_path).ask()
+    LaneWriter(tmp_path).show(play.cluster.lanes)
+    lanes = [{"name": str(i), **lane} for i, lane in enumerate(LaneFiles(tmp_path).read())]
+    num_actor_lanes = min(SHOWN_LANES["actor"], config.lanes_per_actor)
+    assert [lane["source"] for lane in lanes] == ["evaluator"] + ["actor"] * num_actor_lanes
+    assert all(lane["steps"] > 0 and lane["values"] for lane in lanes)
+    for picture in LaneCamera(config.env).pictures(lanes):
+        assert shown(picture).size

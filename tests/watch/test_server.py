@@ -160,7 +160,7 @@ def test_lanes_are_shown_with_their_pictures_and_action_names(tmp_path: Path) ->
             if page.evaluate("Boolean(document.querySelector('.lane img')?.naturalWidth)"):
                 break
             page.wait_for_timeout(100)
-        assert page.locator(".lane h3").inner_text() == "evaluator (train)"
+        assert page.locator(".lane h3").inner_text() == "Evaluator, trying arms"
         names = page.locator(".action > span:first-child").all_inner_texts()
         assert names == ["up", "down", "left", "right"]
         assert page.locator(".action.chosen").count() == 1

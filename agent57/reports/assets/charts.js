@@ -35,6 +35,14 @@ const Charts = (() => {
     const first = value / 10 ** Math.floor(Math.log10(value) + 1e-9);
     return Math.abs(first - Math.round(first)) < 1e-6;
   };
+  const roundDown = (value) => { // to one digit
+    const power = 10 ** Math.floor(Math.log10(value) + 1e-9);
+    return Number((Math.floor(value / power + 1e-9) * power).toPrecision(1));
+  };
+  const sparse = (splits) => { // of a log axis: over more than two decades, powers of ten alone have a line
+    const known = splits.filter((v) => v > 0), isWide = Math.max(...known) / Math.min(...known) > 100;
+    return splits.map((v) => (!isWide || Math.abs(Math.log10(v) - Math.round(Math.log10(v))) < 1e-6 ? v : null));
+  };
   const niceTicks = (low, high, count) => {
     const raw = (high - low) / count, power = 10 ** Math.floor(Math.log10(raw));
     const step = [1, 2, 2.5, 5, 10].find((s) => s * power >= raw) * power;
@@ -103,7 +111,7 @@ const Charts = (() => {
     base() {
       return {
         width: this.width(), height: this.height(),
-        legend: { show: false }, padding: [8, this.chart.hns ? 0 : 12, 0, 0],
+        legend: { show: false }, padding: [this.chart.references ? 18 : 8, this.chart.hns ? 0 : 12, 0, 0],
         cursor: {
           sync: { key: "frames", setSeries: false, scales: ["x", null] },
           drag: { x: true, y: false, setScale: false }, points: { size: 6 }, focus: { prox: -1 },
@@ -171,7 +179,7 @@ const Charts = (() => {
       const ends = [low, high, ...levels].filter((v) => v !== null && v !== undefined && Number.isFinite(v));
       if (!ends.length) return isLog ? [0.1, 1] : [0, 1];
       let bottom = Math.min(...ends), top = Math.max(...ends);
-      if (isLog) return bottom === top ? [bottom / 2, top * 2] : [bottom / 1.2, top * 1.2];
+      if (isLog) return bottom === top ? [roundDown(bottom / 2), top * 2] : [roundDown(bottom / 1.2), top * 1.2]; // ticks count from the bottom
       if (bottom === top) { const pad = Math.abs(bottom) * 0.1 || 1; return [bottom - pad, top + pad]; }
       const pad = (top - bottom) * 0.06;
       return [bottom >= 0 && bottom - pad < 0 ? 0 : bottom - pad, top + pad];
@@ -192,7 +200,8 @@ const Charts = (() => {
         }
       }
       const values = (u, s, i, space, step) => (isLog ? s.map((v) => (v !== null && isRound(v) ? short(v) : "")) : ticks(s, step));
-      const axes = [xAxis(chart.x), axis({ size: 52, gap: 4, space: 36, values, ...(chart.is_whole ? { incrs: [1, 2, 4, 5, 8, 10, 16] } : {}) })];
+      const grid = { stroke: paint("var(--grid)"), width: 1, ...(isLog ? { filter: (u, s) => sparse(s) } : {}) };
+      const axes = [xAxis(chart.x), axis({ size: 52, gap: 4, space: 36, values, grid, ...(chart.is_whole ? { incrs: [1, 2, 4, 5, 8, 10, 16] } : {}) })];
       if (chart.hns) axes.push(this.humanAxis());
       return {
         ...this.base(), series, bands, axes,
@@ -210,7 +219,7 @@ const Charts = (() => {
       });
     }
     drawReferences(u) { // lines that are close share one label, so that no two print over each other
-      const { ctx, bbox } = u, ratio = devicePixelRatio, pitch = 13 * ratio, right = bbox.left + bbox.width;
+      const { ctx, bbox } = u, ratio = devicePixelRatio, pitch = 17 * ratio, right = bbox.left + bbox.width;
       const rows = this.references().map((r) => ({ name: r.name, y: u.valToPos(r.value, "y", true) }));
       const inside = rows.filter((r) => r.y >= bbox.top - 1 && r.y <= bbox.top + bbox.height + 1).sort((a, b) => a.y - b.y);
       ctx.save();
@@ -230,10 +239,10 @@ const Charts = (() => {
         if (last && y - last.bottom < pitch) { last.names.push(name); last.bottom = y; } else labels.push({ names: [name], top: y, bottom: y });
       }
       ctx.globalAlpha = 1;
-      for (const { names, top, bottom } of labels) {
+      for (const { names, top } of labels) { // above the topmost of its lines; the chart has room for the first
         let text = names.join(", ");
         for (let kept = names.length - 1; kept > 0 && ctx.measureText(text).width > 0.8 * bbox.width; kept--) text = `${names.slice(0, kept).join(", ")} and ${names.length - kept} more`;
-        const isLow = top - pitch < bbox.top, at = isLow ? bottom + 12 * ratio : top - 6 * ratio, wide = ctx.measureText(text).width;
+        const at = top - 6 * ratio, wide = ctx.measureText(text).width;
         ctx.fillStyle = paint("var(--card)");
         ctx.fillRect(right - wide - 8 * ratio, at - 9 * ratio, wide + 6 * ratio, 11 * ratio);
         ctx.fillStyle = paint("var(--dim)");
@@ -256,7 +265,6 @@ const Charts = (() => {
       }
       showTip(event, rows);
     }
-    toggle() { this.build(); }
   }
 
   // Heat maps: an arm a row, a line of metrics a column ----------------------------------------------
@@ -276,8 +284,8 @@ const Charts = (() => {
       const arms = this.chart.rows.length;
       return {
         ...this.base(),
-        series: [{}, { label: "best arm", stroke: paint("var(--c1)"), width: 2, points: { show: false }, spanGaps: true, paths: uPlot.paths.stepped({ align: -1 }) }],
-        axes: [xAxis(this.chart.x), axis({ size: this.chart.labels ? 118 : 40, gap: 4, space: this.chart.labels ? 12 : 16, grid: { show: false }, incrs: [1, 2, 4, 8, 16], values: (u, s) => s.map((v) => (Number.isInteger(v) ? this.chart.labels?.[v] ?? String(v) : "")) })],
+        series: [{}, { label: "best arm", stroke: paint("var(--c1)"), width: 2, points: { show: false }, spanGaps: true, paths: uPlot.paths.stepped({ align: 1 }) }],
+        axes: [xAxis(this.chart.x), axis({ size: this.chart.labels ? 132 : 40, gap: 4, space: this.chart.labels ? 12 : 16, grid: { show: false }, incrs: [1, 2, 4, 8, 16], values: (u, s) => s.map((v) => (Number.isInteger(v) ? this.chart.labels?.[v] ?? String(v) : "")) })],
         scales: { x: xScale(() => this.chart, this.page), y: { dir: -1, range: [-0.5, arms - 0.5] } },
         hooks: { ...this.hooks(), drawClear: [(u) => this.drawCells(u)] },
       };
@@ -302,7 +310,7 @@ const Charts = (() => {
       });
       ctx.restore();
     }
-    say(value) { return this.chart.unit === "share" ? `${+(100 * value).toPrecision(3)} %` : `${short(value)} ${this.chart.unit}`; }
+    say(value) { return this.chart.unit === "arm" ? `arm ${value}` : this.chart.unit === "share" ? `${+(100 * value).toPrecision(3)} %` : `${short(value)} ${this.chart.unit}`; }
     point(event) {
       const u = this.plot, { left, top } = u.cursor;
       if (left === undefined || left < 0) { hideTip(); return; }

@@ -91,25 +91,21 @@
     svg.append(line);
     return svg;
   };
-  const actionBars = (lane) => { // each network from its worst action to its best
-    const table = make("div", { class: "actions" });
-    const weight = lane.values.length > 1 ? [1, lane.beta] : [1];
-    const best = lane.values[0].map((_, a) => lane.values.reduce((sum, row, v) => sum + weight[v] * row[a], 0));
-    lane.values[0].forEach((_, action) => {
-      const name = lane.action_names[action] ?? String(action);
-      const row = make("div", { class: action === lane.action ? "action chosen" : "action", title: `${name}: ${lane.values.map((r, v) => `${lane.networks[v]} ${short(r[action])}`).join(", ")}` }, make("span", {}, name));
-      const bars = make("span", { class: "bars" });
-      lane.values.forEach((values, v) => {
-        const low = Math.min(...values), span = Math.max(...values) - low || 1, bar = make("i", { class: `net${v}` });
-        bar.style.width = `${(100 * (values[action] - low)) / span}%`;
-        bars.append(bar);
-      });
-      row.append(bars);
-      if (best[action] === Math.max(...best)) row.classList.add("greedy");
-      table.append(row);
+  const bars = (lane) => [ // of each action: the networks from their worst action to their best, the policy from 0 to 1
+    ...lane.values.map((values, v) => ({ name: `Q ${lane.networks[v]}`, label: `Q ${lane.networks[v]}${v === 1 ? `, weight ${short(lane.beta)}` : ""}`, css: `net${v}`, values, low: Math.min(...values), high: Math.max(...values) })),
+    ...(lane.policy ? [{ name: "policy", label: "policy (probability)", css: "policy", values: lane.policy, low: 0, high: 1 }] : []),
+  ];
+  const actionBars = (lane) => make("div", { class: "actions" }, ...lane.values[0].map((_, action) => {
+    const name = lane.action_names[action] ?? String(action);
+    const css = ["action", ...(action === lane.action ? ["chosen"] : []), ...(action === lane.best_action ? ["greedy"] : [])];
+    const drawn = bars(lane).map(({ values, low, high, css }) => {
+      const bar = make("i", { class: css });
+      bar.style.width = `${(100 * (values[action] - low)) / (high - low || 1)}%`;
+      return bar;
     });
-    return table;
-  };
+    const title = `${name}: ${bars(lane).map((bar) => `${bar.name} ${short(bar.values[action])}`).join(", ")}`;
+    return make("div", { class: css.join(" "), title }, make("span", {}, name), make("span", { class: "bars" }, ...drawn));
+  }));
   const showLane = (lane) => {
     lanesBox.hidden = false;
     if (!lanes.has(lane.name) || !lanes.get(lane.name).box.isConnected) {
@@ -122,10 +118,11 @@
     seen.steps = lane.steps;
     if (seen.episode !== lane.episode) { seen.episode = lane.episode; seen.novelty = []; }
     if (lane.novelty !== null) seen.novelty = [...seen.novelty, lane.novelty].slice(-80);
-    const title = lane.source === "evaluator" ? `evaluator (${lane.phase})` : `lane ${lane.lane}, epsilon ${short(lane.epsilon)}`;
+    const phase = lane.phase === "evaluate" ? "playing its best arm" : "trying arms";
+    const title = lane.source === "evaluator" ? `Evaluator, ${phase}` : `Actor lane ${lane.lane}, epsilon ${+lane.epsilon.toPrecision(2)}`;
     const facts = make("div", { class: "score" }, make("b", {}, short(lane.score)), make("span", {}, `step ${whole(lane.steps)}`));
-    const arm = make("div", { class: "note" }, `arm ${lane.arm}: beta ${short(lane.beta)}, gamma ${lane.gamma}`);
-    const networks = make("div", { class: "nets" }, ...lane.networks.map((name, v) => make("span", { class: `net${v}` }, `Q ${name}${v === 1 ? ` x ${short(lane.beta)}` : ""}`)));
+    const arm = make("div", { class: "note" }, `arm ${lane.arm}: beta ${short(lane.beta)}, gamma ${+lane.gamma.toPrecision(6)}`);
+    const networks = make("div", { class: "nets" }, ...bars(lane).map(({ label, css }) => make("span", { class: css }, label)));
     const parts = [make("h3", {}, title), make("div", { class: "screen" }, seen.image, seen.note), facts, arm, networks, actionBars(lane)];
     if (lane.novelty !== null) parts.push(make("div", { class: "novelty" }, make("span", {}, `novelty ${short(lane.novelty)}, life-long x ${short(lane.modulation)}`), novelty(seen.novelty)));
     seen.box.replaceChildren(...parts);

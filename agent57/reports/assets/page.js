@@ -17,7 +17,7 @@ const Page = (() => {
     view.theme = ["light", "dark"].includes(params.get("theme")) ? params.get("theme") : "auto";
     view.logs = new Map(params.getAll("log").map((key) => [key, true]).concat(params.getAll("linear").map((key) => [key, false])));
     view.toggled = new Set(params.getAll("toggle"));
-    for (const name of ["runs"]) if (params.has(name)) view.extra.set(name, params.get(name));
+    view.extra = new Map(["runs", "advice"].filter((name) => params.has(name)).map((name) => [name, params.get(name)]));
   };
   const writeView = () => {
     const params = new URLSearchParams();
@@ -159,10 +159,30 @@ const Page = (() => {
   }
 
   // Other cards ---------------------------------------------------------------------------------------
+  const worded = (text) => text.split("`").map((part, i) => (i % 2 ? make("code", {}, part) : part)); // `x` becomes code
+  const openAdvice = (anchor) => {
+    const entry = document.getElementById(`advice-${anchor}`);
+    if (!entry) return;
+    entry.open = true;
+    entry.scrollIntoView({ behavior: "smooth" });
+  };
   const markBox = (mark) => {
     const sign = mark.level === "warning" ? "!" : "i";
-    return make("details", { class: `mark ${mark.level}` }, make("summary", {}, make("b", {}, sign), mark.symptom), make("p", {}, mark.evidence), make("p", {}, mark.advice), make("p", { class: "note" }, `docs/DIAGNOSE.md, row “${mark.symptom}”`));
+    const link = make("a", { href: `#advice=${mark.anchor}` }, "healthy range and advice");
+    link.onclick = (event) => { event.preventDefault(); openAdvice(mark.anchor); };
+    return make("details", { class: `mark ${mark.level}` }, make("summary", {}, make("b", {}, sign), mark.symptom), make("p", {}, mark.evidence), make("p", {}, ...worded(mark.advice)), make("p", {}, link));
   };
+  const adviceCard = (entries) => make("div", { class: "card large" }, ...entries.map((entry) => {
+    const list = make("dl", { class: "advice" });
+    for (const [name, text] of Object.entries(entry.parts)) list.append(make("dt", {}, name), make("dd", {}, ...worded(text)));
+    const box = make("details", { id: `advice-${entry.anchor}` }, make("summary", {}, entry.title), list);
+    box.ontoggle = () => { // what is open is a part of the view
+      if (box.open) view.extra.set("advice", entry.anchor);
+      else if (view.extra.get("advice") === entry.anchor) view.extra.delete("advice");
+      writeView();
+    };
+    return box;
+  }));
   const factCard = (card, _, all) => {
     const isAlone = all.length === 1;
     const list = make("dl");
@@ -205,6 +225,7 @@ const Page = (() => {
       anchor.onclick = (event) => { event.preventDefault(); document.getElementById(`s${i}`).scrollIntoView({ behavior: "smooth" }); };
       return anchor;
     }));
+    if (!payload.sections.length) { main.replaceChildren(make("p", { class: "waiting" }, "No run has written metrics yet. They appear here as soon as one does.")); return; }
     main.replaceChildren(...payload.sections.map((section, i) => {
       const part = make("section", { id: `s${i}` }, make("h2", {}, section.title));
       if (section.text) part.append(make("p", {}, section.text));
@@ -215,7 +236,7 @@ const Page = (() => {
       if (own.length) part.append(grid(...own.map(([key, chart]) => chartCard(key, chart))));
       for (const inner of section.parts || [])
         part.append(make("h3", { class: "part" }, inner.title), grid(...inner.charts.map((chart) => chartCard(`${section.title}|${inner.title}|${chart.title}`, chart))));
-      const rest = grid(...(section.videos || []).map(filmCard), ...(section.tables || []).map(tableCard));
+      const rest = grid(...(section.advice ? [adviceCard(section.advice)] : []), ...(section.videos || []).map(filmCard), ...(section.tables || []).map(tableCard));
       if (rest.children.length) part.append(rest);
       part.first = first;
       part.rest = rest;
@@ -230,7 +251,10 @@ const Page = (() => {
   const show = (payload) => {
     const frames = payload.sections.flatMap(chartsOf).map(([, c]) => (c.kind === "map" ? c.frames : c.kind === "lines" && /frames|steps/.test(c.x) ? c.data[0] : [])).map((row) => row[row.length - 1] || 0);
     furthest = Math.max(furthest, ...frames);
-    if (!shown || outline(shown) !== outline(payload)) build(payload);
+    if (!shown || outline(shown) !== outline(payload)) {
+      build(payload);
+      if (view.extra.has("advice")) openAdvice(view.extra.get("advice"));
+    }
     else payload.sections.forEach((section, i) => {
       for (const [key, chart] of chartsOf(section)) cards.get(key).set(chart);
       const part = document.getElementById(`s${i}`);
@@ -246,7 +270,7 @@ const Page = (() => {
   document.documentElement.dataset.theme = view.theme;
   page.refreshControls();
   document.addEventListener("scroll", Charts.hideTip, { passive: true });
-  addEventListener("hashchange", () => { readView(); restyle(); for (const card of built()) card.plot.rescale(); for (const listen of listeners) listen("address"); });
+  addEventListener("hashchange", () => { readView(); restyle(); for (const card of built()) card.plot.rescale(); openAdvice(view.extra.get("advice")); for (const listen of listeners) listen("address"); });
   const payload = JSON.parse(document.getElementById("payload").textContent);
   if (payload.sections) show(payload);
   return { show, view, changed, listen: (fn) => listeners.push(fn), short };
