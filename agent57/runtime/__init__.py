@@ -1,1 +1,1 @@
-"""Where the parts live and how they are driven."""
+"""Runtimes: the loop in one process, and processes on Ray."""

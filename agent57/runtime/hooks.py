@@ -1,4 +1,4 @@
-"""How a program listens to a run that it started, and stops it."""
+"""Lets a program listen to a run that it started, and stop it."""
 
 from collections.abc import Callable
 from typing import Any

@@ -35,7 +35,7 @@ class Parts:
     evaluator: Evaluator
 
     def state_dict(self) -> dict[str, Any]:
-        """Everything needed to go on, but for the replay's blocks, which are saved on their own."""
+        """Everything needed to go on, except the replay's blocks, which are saved on their own."""
         return {
             "actor": self.actor.state_dict(),
             "replay": self.replay.state_dict(include_blocks=False),
@@ -59,9 +59,9 @@ class Parts:
     def load_state_dict(
         self, state: dict[str, Any], blocks: Iterable[tuple[int, bytes]], first_block: int
     ) -> int:
-        """Go on from `state` and the replay's blocks, of which those before `first_block` are lost.
+        """Go on from `state` and the replay's blocks; blocks before `first_block` are lost.
 
-        How many running episodes were dropped.
+        Return the number of running episodes that were dropped.
         """
         self.learner.load_state_dict(state["learner"])
         replay = Replay.without_oldest(state["replay"], first_block)
@@ -72,7 +72,7 @@ class Parts:
         return int(dropped.sum() + self.evaluator.load_state_dict(state["evaluator"]).sum())
 
     def counters(self) -> dict[str, int]:
-        """How far the run has come."""
+        """Frames, steps and updates of the run so far."""
         return {
             "frames": self.actor.num_frames,
             "steps": self.actor.num_transitions,
@@ -80,18 +80,18 @@ class Parts:
         }
 
     def live(self) -> dict[str, float]:
-        """What the view shows beside the latest line of metrics: nothing."""
+        """Figures for the view that are no metrics: none in one process."""
         return {}
 
     def lanes(self) -> dict[str, list[dict[str, Any]]]:
-        """Tell what a few lanes are doing, to be shown."""
+        """Describe what a few lanes are doing, for a viewer."""
         return {
             "evaluator": self.evaluator.lanes(SHOWN_LANES["evaluator"]),
             "actor": self.actor.lanes(SHOWN_LANES["actor"]),
         }
 
     def summary(self) -> dict[str, float | None]:
-        """What the parts say of themselves when a line of metrics is written."""
+        """Metrics of the parts for a new line of the journal."""
         return {
             **self.evaluator.summary(),
             **self.actor.summary(),

@@ -14,29 +14,24 @@ from rich.console import Console
 
 from agent57.compilation import check_compiler
 from agent57.config import Config, ConfigError, require
-from agent57.envs.gymnasium import trust
 from agent57.envs.make import check_env, check_options
 from agent57.envs.spec import EnvironmentFault
 from agent57.learner import NonFiniteUpdate
+from agent57.parts import check_parts, with_own_family
 from agent57.planning.forecast import expectation
 from agent57.precision import settle_precision
 from agent57.runtime import inline
 from agent57.runtime.cluster.ray_address import prepare
 from agent57.runtime.cluster.tally import PartLost
 from agent57.runtime.hooks import Hooks
-from agent57.runtime.saving import Saver
-from agent57.runtime.session import Parts, Session
+from agent57.runtime.saving import AnyParts, Saver
+from agent57.runtime.session import Session
 from agent57.runtime.watchdog import Watchdog, end_process
-from agent57.storage.folder import (
-    CHECKPOINTS,
-    RunFolder,
-    RunFolderLost,
-    check_free,
-    read_config,
-    write_atomic,
-)
+from agent57.storage.files import RunFolderLost, write_atomic
+from agent57.storage.folder import CHECKPOINTS, RunFolder, check_free, read_config
 from agent57.storage.journal import Journal
 from agent57.terminal.live import TerminalView, duration
+from agent57.terminal.progress import waiting
 from agent57.video.lane_files import LaneWriter
 
 STOPPED = 3  # exit code of a training that was told to stop, saved itself, and can be resumed
@@ -47,32 +42,47 @@ class RunFailed(RuntimeError):
 
 
 def choose_device(name: str) -> torch.device:
-    """The device `--device` names; auto is the GPU if there is one."""
+    """Return the device that `--device` names; auto is the GPU if there is one."""
     if name == "auto":
         return torch.device("cuda" if torch.cuda.is_available() else "cpu")
     try:
         device = torch.device(name)
         torch.ones(1, device=device).item()  # "meta" has no data
-    except (RuntimeError, AssertionError) as error:
-        reason = str(error).splitlines()[0].partition(". ")[0]  # torch goes on for a page
-        raise ConfigError(f"--device {name} cannot be used here: {reason}") from None
+    except (RuntimeError, AssertionError):  # torch explains itself on a page
+        found = ["auto", "cpu", *(f"cuda:{index}" for index in range(torch.cuda.device_count()))]
+        raise ConfigError(
+            f"--device {name} cannot be used here: choose one of {', '.join(found)}"
+        ) from None
     return device
 
 
 def start(config: Config, out: Path, console: Console, hooks: Hooks | None = None) -> bool:
     """Train a new run; whether it was finished, and not stopped before."""
-    trust(config.env.name)
     check_free(out)
     device = choose_device(config.run.device)
     config = settle_precision(config, device)
     check_compiler(config.learner.compile)
-    check_env(config.env)
+    check_env(config.env)  # may import a module that registers parts
     check_options(config.env)
+    config = with_own_family(config)
+    check_parts(config)
     with _on_ray(config, device, console):  # first: one without room leaves no folder behind
-        if device.type == "cpu" and not console.quiet:
-            console.print(expectation(config), markup=False, highlight=False, soft_wrap=True)
+        if not console.quiet:
+            _announce(config, out, device, console)
         folder = RunFolder.create(out, config)
         return _run(config, folder, device, console, hooks or Hooks(), is_resumed=False)
+
+
+def _announce(config: Config, out: Path, device: torch.device, console: Console) -> None:
+    """Say what will be trained, and what to expect of this machine's cores."""
+    run = config.run
+    length = f"{run.frames:,} frames, seed {run.seed}, in {out}"
+    task = f"training {run.agent} on {config.env.name} at {run.scale} scale: {length}"
+    console.print(task, markup=False, highlight=False, soft_wrap=True)
+    if device.type == "cpu":
+        with waiting(console, "measuring this machine"):
+            expected = expectation(config)
+        console.print(expected, markup=False, highlight=False, soft_wrap=True)
 
 
 def resume(
@@ -144,9 +154,10 @@ def _run(
     with contextlib.ExitStack() as stack:
         stack.callback(folder.close)
         stack.callback(journal.close)
-        parts: Parts
+        parts: AnyParts
         if config.run.runtime == "inline":
-            parts = one_process = inline.build(config, device)
+            with waiting(console, "building the networks"):
+                parts = one_process = inline.build(config, device)
             train = partial(inline.train, config, one_process, journal)
         else:
             from agent57.runtime.cluster import conductor
@@ -168,7 +179,7 @@ def _run(
 def _train(
     config: Config,
     folder: RunFolder,
-    parts: Parts,
+    parts: AnyParts,
     journal: Journal,
     saver: Saver,
     console: Console,
@@ -180,7 +191,7 @@ def _train(
 
     lanes = LaneWriter(folder.path)
 
-    def show(shown: Parts) -> None:
+    def show(shown: AnyParts) -> None:
         saver.look_after()
         lanes.show(shown.lanes)
         with contextlib.suppress(OSError):  # of the terminal, not of the run
@@ -198,6 +209,7 @@ def _train(
     watchdog = Watchdog(partial(_warn, console), abandon)
     stop = (is_new, lambda: hooks.is_stopping, watchdog)
     with view, watchdog, Session(show, saver.save, seconds, *stop) as session:
+        view.show(parts.counters(), journal.latest, journal.seconds)  # the first step takes a while
         train(session)
         saver.save_last()  # before the last look: a terminal may be gone
         if parts.counters()["frames"] >= config.run.frames:
@@ -206,8 +218,8 @@ def _train(
 
 
 @contextlib.contextmanager
-def _faults_explained(path: Path, parts: Parts, saver: Saver) -> Iterator[None]:
-    """Turn what can go wrong in a run into one line that says what was saved."""
+def _faults_explained(path: Path, parts: AnyParts, saver: Saver) -> Iterator[None]:
+    """Turn a fault of a run into one line that says what was saved."""
     what_is_left = partial(_what_is_left, path, saver)
     try:
         yield
@@ -237,7 +249,7 @@ def _what_is_left(path: Path, saver: Saver) -> str:
     return "there is no checkpoint to go on from"
 
 
-def _write_evidence(file: Path, error: NonFiniteUpdate, parts: Parts) -> str:
+def _write_evidence(file: Path, error: NonFiniteUpdate, parts: AnyParts) -> str:
     """Save the batch that broke an update, with the learner as it was before; where it is."""
     batch = {f.name: getattr(error.batch, f.name) for f in fields(error.batch)}
     buffer = io.BytesIO()
@@ -257,5 +269,5 @@ def _say_goodbye(
     verb = "finished" if done else "stopped"
     console.print(f"{verb} after {frames:,} frames and {duration(journal.seconds)} of training")
     command = f"agent57 resume {path}" + (f" --frames {2 * config.run.frames}" if done else "")
-    console.print(f"go on with: {command}", markup=False, highlight=False)
+    console.print(f"go on with: {command}", markup=False, highlight=False, soft_wrap=True)
     return done

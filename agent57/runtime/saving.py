@@ -1,8 +1,9 @@
-"""Brings a run to disk and back: what a checkpoint holds, and what is said when one goes wrong."""
+"""Saves a run to disk and restores it: contents of checkpoints, and messages about faults."""
 
+import contextlib
 import struct
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import torch
 
@@ -10,12 +11,17 @@ from agent57.config import Config, ConfigError, from_dict, require, to_dict
 from agent57.envs.spec import EnvironmentFault
 from agent57.presets import difference
 from agent57.runtime.cluster.tally import PartLost
-from agent57.runtime.session import Parts
+from agent57.runtime.inline import Parts
 from agent57.storage.checkpoint import Checkpoint, CheckpointStore
 from agent57.storage.folder import CHECKPOINTS, RunFolder
 from agent57.storage.journal import Journal
 
-# The only fields that may differ from those a checkpoint was written with.
+if TYPE_CHECKING:
+    from agent57.runtime.cluster.conductor import Cluster  # needs Ray
+
+AnyParts: TypeAlias = "Parts | Cluster"  # in one process, or each in its own
+
+# The only fields that may differ from the checkpoint's.
 FREE_FIELDS = {
     "run.frames", "run.device", "run.threads", "run.log_frames", "run.checkpoint_seconds",
     "run.checkpoints_kept", "cluster.ray_address", "cluster.dashboard", "cluster.actor_cpus",
@@ -25,7 +31,7 @@ FREE_FIELDS = {
 
 
 def check_same_config(config: Config, state: dict[str, Any]) -> None:
-    """Refuse a configuration that is not the one a checkpoint was written with."""
+    """Refuse a configuration other than the checkpoint's own."""
     try:
         saved = from_dict(state["config"])
     except ConfigError:
@@ -48,7 +54,7 @@ class Saver:
         self,
         config: Config,
         folder: RunFolder,
-        parts: Parts,
+        parts: AnyParts,
         journal: Journal,
         warn: Callable[[str], None],
     ) -> None:
@@ -73,7 +79,7 @@ class Saver:
             self._report(self._store.wait())
 
     def save(self) -> bool:
-        """Begin a checkpoint; False if the one before is still being written.
+        """Begin a checkpoint; False if the previous one is still being written.
 
         Training goes on if the disk refuses. The first one of a run is waited for.
         """
@@ -95,7 +101,13 @@ class Saver:
             raise error
 
     def wait(self) -> None:
-        """Wait for a write under way; say so if it fails."""
+        """Wait for a write under way; say so if it fails. A further Ctrl-C does not break it off.
+
+        Whoever waits frees the folder next, and nobody else may have it while a write goes on.
+        """
+        while self._store.is_writing:
+            with contextlib.suppress(KeyboardInterrupt):
+                self._store.join()
         error = self._store.wait()
         if error is not None:
             self._warn(f"checkpoint not written: {error.strerror or error}")

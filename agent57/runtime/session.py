@@ -1,14 +1,13 @@
-"""What goes on around a training loop: signals, the terminal view, checkpoints in time."""
+"""Surroundings of a training loop: signals, the terminal view, checkpoints in time."""
 
 import signal
 import threading
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from types import FrameType
-from typing import Any, Protocol
+from typing import Any
 
 from agent57.envs.spec import EnvironmentFault
-from agent57.replay.block import Block
 from agent57.runtime.watchdog import STOP_SIGNALS, Watchdog
 
 VIEW_SECONDS = 0.5
@@ -19,60 +18,14 @@ def never() -> bool:
     return False
 
 
-class Parts(Protocol):
-    """What a run needs of its parts, wherever they live."""
-
-    @property
-    def oldest_block(self) -> int:
-        """The lowest id of the replay's blocks at the time of `state_dict`."""
-        ...
-
-    def counters(self) -> dict[str, int]:
-        """How far the run has come."""
-        ...
-
-    def live(self) -> dict[str, float]:
-        """What the view shows beside the latest line of metrics."""
-        ...
-
-    def lanes(self) -> dict[str, list[dict[str, Any]]]:
-        """Tell what a few lanes of the evaluator and of the actors are doing, to be shown."""
-        ...
-
-    def state_dict(self) -> dict[str, Any]:
-        """Everything needed to go on, but for the replay's blocks."""
-        ...
-
-    def summary(self) -> dict[str, float | None]:
-        """What the parts say of themselves when a line of metrics is written."""
-        ...
-
-    def learner_state(self) -> dict[str, Any]:
-        """The learner alone."""
-        ...
-
-    def blocks(self, first_id: int) -> Iterable[tuple[int, Block]]:
-        """The replay's blocks at the time of `state_dict` and their ids, from `first_id` on."""
-        ...
-
-    def load_state_dict(
-        self, state: dict[str, Any], blocks: Iterable[tuple[int, bytes]], first_block: int
-    ) -> int:
-        """Go on from `state` and the blocks, of which those before `first_block` are lost.
-
-        How many running episodes were dropped.
-        """
-        ...
-
-
 class Session:
     """One sitting of a run. Ctrl-C, SIGTERM and a closed terminal stop it after the current step.
 
-    `save` starts a checkpoint and says whether it did; one that did not is asked again after the
-    next step. The first is asked for after the first step if `is_new`, so that a disk that cannot
-    be written to is known at once. Only the monotonic clock is looked at. `wants_stop` is asked
-    after each step. Python delivers signals to the main thread only, so a session in another
-    thread leaves the handlers alone and stops when `wants_stop` says so. `watchdog` knows when an
+    `save` starts a checkpoint and returns whether it did; if not, it is called again after the next
+    step. A new run (`is_new`) saves after its first step, so that a full disk is noticed at once.
+    Only the monotonic clock is read. `wants_stop` is called after each step. Python delivers
+    signals to the main thread only, so a session in another thread leaves the handlers alone and
+    stops when `wants_stop` says so. `watchdog` knows when an
     environment call is overdue: the next signal breaks the call off.
     """
 
@@ -115,8 +68,8 @@ class Session:
             raise KeyboardInterrupt
         self.is_stopping = True
 
-    def tick(self, parts: Parts) -> None:
-        """Called after each step."""
+    def tick(self, parts: object) -> None:
+        """Look at the clock after a step; `parts` are for `show`."""
         if self._wants_stop():
             self.is_stopping = True
         now = time.monotonic()

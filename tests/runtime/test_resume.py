@@ -2,6 +2,8 @@
 
 import pytest
 
+from agent57.storage import folder
+from agent57.storage.segments import segments, stream
 from tests.runtime.runs import difference, interrupted, lines, result, resume, run_config, train
 
 # In ticks, of three steps each. A window of two blocks of four is there after nine; a line of
@@ -65,3 +67,16 @@ def test_a_finished_run_goes_on_as_if_it_had_been_longer(tmp_path):
     train(run_config("toy/cue", 60), tmp_path / "parts")
     resume(tmp_path / "parts", frames=120)
     assert not difference(result(tmp_path / "whole"), result(tmp_path / "parts"))
+
+
+def test_a_run_whose_journal_is_sealed_is_the_same(tmp_path, monkeypatch):
+    config = run_config("toy/cue", 180)
+    train(config, tmp_path / "whole")
+    monkeypatch.setitem(folder.SEALED_AT, "episodes.jsonl", 700)
+    interrupted(config, tmp_path / "parts", [20, 3, 4, 13, 2], monkeypatch)
+    journal = tmp_path / "parts" / "episodes.jsonl"
+    assert len([segment for segment in segments(journal) if segment.is_packed]) > 2
+    whole, parts = result(tmp_path / "whole"), result(tmp_path / "parts")
+    assert b"".join(stream(journal)).decode() == whole.pop("episodes")
+    parts.pop("episodes")
+    assert not difference(whole, parts)

@@ -1,15 +1,19 @@
 """By contract: a run starts, ends, goes on and fails with one line that says what is left."""
 
+import io
 import json
 import shutil
 import time
 
 import pytest
 import torch
+from rich.console import Console
 
 from agent57.config import ConfigError
 from agent57.runtime import run
 from agent57.runtime.run import RunFailed
+from agent57.runtime.session import Session
+from agent57.storage.checkpoint import CheckpointStore
 from agent57.storage.folder import RunFolder, read_config
 from tests.runtime import broken_envs
 from tests.runtime.runs import (
@@ -45,6 +49,24 @@ def test_a_run_says_how_it_ended_and_how_to_go_on(tmp_path):
     assert "finished after 60 frames" in said
     assert f"agent57 resume {tmp_path / 'run'} --frames 120" in said
     assert [row["frames"] for row in lines(tmp_path / "run", "metrics.jsonl")] == [30, 60]
+
+
+def test_a_terminal_shows_the_task_at_once_and_a_panel_before_the_first_step(tmp_path):
+    text = io.StringIO()
+    console = Console(file=text, force_terminal=True, width=200)
+    seen = []
+
+    def look(session, parts):
+        seen.append(text.getvalue())
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Session, "tick", look)
+        config = run_config("toy/cue", 30, run={"agent": "agent57", "seed": 7})
+        run.start(config, tmp_path / "run", console)
+    before = seen[0]
+    first_line = "training agent57 on toy/cue at tiny scale: 30 frames, seed 7, in /"
+    assert before.index(first_line) < before.index("expected: ")
+    assert "0 / 30" in before
 
 
 def test_a_run_shorter_than_its_interval_writes_one_line(tmp_path):
@@ -263,7 +285,14 @@ def test_the_folder_is_locked_until_the_last_write_has_ended(tmp_path, monkeypat
         free(folder)
 
     def interrupt():
+        presses.extend(["third", "fourth"])  # while the writer is waited for
         raise KeyboardInterrupt
+
+    def impatient(store, join=CheckpointStore.join):
+        if presses:
+            presses.pop()
+            raise KeyboardInterrupt
+        join(store)
 
     stopped_run(tmp_path / "run", monkeypatch, "toy/cue", num_ticks=5, frames=90)
     monkeypatch.setattr(checkpoint, "write_manifest", slow)
@@ -271,7 +300,10 @@ def test_the_folder_is_locked_until_the_last_write_has_ended(tmp_path, monkeypat
     values = json.loads((tmp_path / "run" / "config.json").read_text())
     values["run"]["checkpoint_seconds"] = 1e-6
     (tmp_path / "run" / "config.json").write_text(json.dumps(values))
+    presses = []
+    monkeypatch.setattr(CheckpointStore, "join", impatient)
     at_tick(2, monkeypatch, interrupt)
     with pytest.raises(KeyboardInterrupt):
         resume(tmp_path / "run")
+    assert not presses
     assert events == ["written", "free"]

@@ -78,6 +78,25 @@ def test_a_module_beside_the_run_is_not_imported(command, folder, monkeypatch):
     assert code == 2  # it registers no such environment
 
 
+def test_a_module_beside_a_config_file_is_not_imported(folder, monkeypatch):
+    change_config(folder, "env", "name", "evil_config:X-v0")
+    (folder / "evil_config.py").write_text(EVIL)
+    monkeypatch.chdir(folder)
+    monkeypatch.syspath_prepend(str(folder))
+    args = ("train", "--config", "config.json", "--out", "new")
+    code, text = call(*args)
+    assert code == 2
+    assert "would run" in text
+    assert "--trust" in text
+    assert not (folder / "executed").exists()
+    with pytest.raises(ConfigError, match="give --trust"):
+        agent57.train(config=agent57.Run(folder).config, out=folder / "new", view="quiet")
+    assert not (folder / "executed").exists()
+    assert call(*args, "--trust")[0] == 2  # it registers no such environment
+    assert (folder / "executed").exists()
+    assert not (folder / "new").exists()
+
+
 def test_a_loaded_policy_imports_no_module_beside_the_run(folder, monkeypatch):
     change_config(folder, "env", "name", "evil_load:X-v0")
     (folder / "evil_load.py").write_text(EVIL)

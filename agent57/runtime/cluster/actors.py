@@ -1,7 +1,7 @@
 """The driver's view of the actors and of the evaluator.
 
-One that dies is replaced: the new one goes on with new episodes, and with the bandits and counters
-that the last answer of the old one told.
+A process that dies is replaced. Its successor begins new episodes, with the bandits and counters of
+the last answer.
 """
 
 import itertools
@@ -39,7 +39,7 @@ class Player:
 
     index: int
     process: Process = None
-    whole: State | None = None  # what it is to go on with, until it has a place to
+    whole: State | None = None  # state to go on with, until the process is placed
     lasting: bytes | None = None  # packed state with which a successor would take over
     summary: dict[str, float | None] = field(default_factory=dict)
     waiting: int = 0  # steps counted, but in no block yet

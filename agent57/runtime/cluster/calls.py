@@ -30,6 +30,7 @@ LEAST_STORE_BYTES = 2**28  # of objects that are under way
 WAIT_SECONDS = 0.2  # for an answer, before the view and signals are looked after
 WATCH_SECONDS = 0.05  # between two looks at Ray's own processes
 RAY_PROCESSES = ("raylet", "gcs_server")
+START_ATTEMPTS = 3
 STOP_SECONDS = 20.0  # that a call has left once the run was told to stop
 
 
@@ -53,6 +54,7 @@ class Calls:
         self._begun: dict[Ref, tuple[float, str]] = {}  # when each was called, and who
         self._patient: set[Ref] = set()
         self._overdue: set[Ref] = set()
+        self._late: set[Ref] = set()  # patient calls that were reported
         self.is_stopping: Callable[[], bool] = lambda: False
         node = ray.get_runtime_context().get_node_id()
         self._here = NodeAffinitySchedulingStrategy(node, soft=False)
@@ -87,6 +89,11 @@ class Calls:
         """Calls that may have to wait for a place on some node."""
         return len(self._patient)
 
+    @property
+    def num_late(self) -> int:
+        """Patient calls that have waited for longer than the limit."""
+        return len(self._late)
+
     def take_in(self) -> None:
         """Wait a little for an answer, then act on all answers that are there.
 
@@ -104,6 +111,7 @@ class Calls:
             raise PartLost(f"Ray failed: {_first_line(error)}") from error
         for ref in (*ready, *self._take_overdue(ready)):
             self._patient.discard(ref)
+            self._late.discard(ref)
             self._begun.pop(ref)
             self._pending.pop(ref)(ref)
             self._overdue.discard(ref)
@@ -121,7 +129,19 @@ class Calls:
                 f"raise cluster.answer_seconds if it is only slow"
             )
         self._overdue.update(found)
+        self._report_late(ready)
         return found
+
+    def _report_late(self, ready: list[Ref]) -> None:
+        """Say once for each patient call that it has waited for long."""
+        for ref in self._patient.difference(ready, self._late):
+            begun, who = self._begun[ref]
+            if self._has_expired(begun):
+                self._late.add(ref)
+                self._warn(
+                    f"{who} has not come up for {self.limit_seconds:g} s: no node has a place for "
+                    f"it, or its environment hangs; it is still waited for"
+                )
 
     def _has_expired(self, begun: float) -> bool:
         if self.is_stopping() and self.limit_seconds > STOP_SECONDS:
@@ -216,8 +236,8 @@ def connected(
     else:
         keep_token_private()
         needed = math.ceil(config.cluster.actors * config.cluster.actor_cpus)
-        ray.init(
-            address="local",
+        _start_ray(
+            warn,
             num_cpus=max(needed, os.cpu_count() or 1),
             object_store_memory=store_bytes,
             include_dashboard=config.cluster.dashboard,
@@ -230,6 +250,20 @@ def connected(
     finally:
         is_over.set()
         ray.shutdown()
+
+
+def _start_ray(warn: Callable[[str], None], **options: Any) -> None:  # noqa: ANN401
+    """Start a Ray on this machine. Ray gives itself 30 s, too few on a very busy machine."""
+    for attempt in range(1, START_ATTEMPTS + 1):
+        try:
+            ray.init(address="local", **options)
+            return
+        except Exception as error:  # Ray raises `Exception` itself when it is too slow
+            ray.shutdown()
+            reason = _first_line(error)
+            if attempt == START_ATTEMPTS:
+                raise ConfigError(f"Ray could not be started: {reason}") from error
+            warn(f"Ray could not be started and is tried again: {reason}")
 
 
 def num_cores() -> float:

@@ -88,6 +88,11 @@ class Cluster:
 
     def call_all_who_may(self) -> None:
         """Call every part that is not ahead of the others."""
+        if self.calls.num_late >= len(self.acting.actors):
+            raise PartLost(
+                f"no actor came up within {self.calls.limit_seconds:g} s: no node has a place for "
+                f"one, or the environment hangs; raise cluster.answer_seconds if it is only slow"
+            )
         while self.acting.has_ready_actor and self._may_play():
             self.acting.play()
         while self.learning.num_under_way < UPDATES_AHEAD and self._num_owed():
@@ -132,7 +137,7 @@ class Cluster:
     # What others see
 
     def counters(self) -> dict[str, int]:
-        """How far the run has come."""
+        """Return the frames, steps and updates so far."""
         return {
             "frames": self.acting.num_frames,
             "steps": self.tally.steps,

@@ -1,5 +1,5 @@
-"""Where Ray is. Decided before Ray is imported, which is when it reads whether it may listen beyond
-loopback.
+"""Finds the Ray to join. Runs before Ray is imported: at its import, Ray reads from the environment
+whether it may listen beyond loopback.
 """
 
 import importlib.util
@@ -14,7 +14,7 @@ PATIENCE_SECONDS = 3.0
 
 
 def prepare(config: Config) -> str:
-    """The address of the Ray to join, "" if one is to be started; the environment it wants.
+    """Return the address of the Ray to join, "" to start one; set the environment that it needs.
 
     Without an address, a Ray that runs on this machine is joined.
     """

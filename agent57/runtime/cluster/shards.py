@@ -40,7 +40,7 @@ class Shard:
 
     @property
     def name(self) -> str:
-        """How messages call it."""
+        """The name of the shard in messages."""
         return f"replay shard {self.index}"
 
 

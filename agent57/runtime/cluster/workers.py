@@ -130,7 +130,7 @@ class ActorWorker:
     def start(self, state: State | None, lasting: bytes | None) -> int:
         """Begin anew, go on from `state`, or take over with new episodes from `lasting`.
 
-        How many running episodes had to be dropped.
+        Number of running episodes that had to be dropped.
         """
         num_threads = self._config.cluster.actor_threads
         settle_in(num_threads)

@@ -111,6 +111,8 @@ class FakeCalls:
         self.processes: list[FakeProcess] = []
         self.pending: dict[Answer, Callable[[Answer], None]] = {}
         self.patient: set[Answer] = set()
+        self.limit_seconds = 600.0
+        self.num_late = 0
         self.is_stopping: Callable[[], bool] = lambda: False
         self.choose: Callable[[list[Answer]], Answer] = lambda answers: answers[0]
 

@@ -13,6 +13,7 @@ import ray
 
 from agent57.config import ConfigError
 from agent57.envs.spec import EnvironmentFault
+from agent57.learner import NonFiniteUpdate
 from agent57.presets import make_config
 from agent57.replay.block import Block
 from agent57.runtime import run
@@ -26,12 +27,11 @@ from agent57.runtime.session import Session
 from agent57.storage.checkpoint import CheckpointStore
 from agent57.storage.folder import CONFIG_FILE, read_config
 from agent57.trained.trained_run import TrainedRun
-from tests.runtime.cluster.stage import without_a_target
 from tests.runtime.cluster.test_conductor import CONFIG, cluster_config
 from tests.runtime.cluster.test_workers import CONFIG as PLAYED
 from tests.runtime.cluster.test_workers import LAYOUT, WEIGHTS, play_inline
 from tests.runtime.runs import lines, resume, train
-from tests.small import changed
+from tests.small import changed, random_batch, small_config
 
 pytestmark = pytest.mark.usefixtures("on_ray")
 
@@ -75,19 +75,23 @@ def test_blocks_that_came_over_ray_are_those_of_inline_byte_for_byte() -> None:
     assert len(calls.answer(blocks)) > 0  # what it sent outlives it
 
 
-def test_a_run_outlives_each_of_its_processes(
+def test_a_run_outlives_each_of_its_processes_and_learns(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    config = cluster_config(
-        run={"frames": 900, "log_frames": 100, "checkpoint_seconds": 1.0},
+    # With the aim and the frames of tests/learning/test_toys.py.
+    settings = {"frames": 10_000, "runtime": "cluster", "checkpoint_seconds": 1.0}
+    config = changed(
+        make_config("agent57", "tiny"),
+        env={"name": "toy/cue"},
+        run={**settings, "log_frames": 1000},
         cluster={"actors": 2, "shards": 2},
     )
     when(
         {
-            150: lambda parts: kill(parts.acting.actors[1].process),
-            300: lambda parts: kill(parts.acting.processes()[-1]),
-            450: lambda parts: kill(parts.storage.processes()[0]),
-            600: lambda parts: kill(parts.learning.processes()[0]),
+            1000: lambda parts: kill(parts.acting.actors[1].process),
+            2000: lambda parts: kill(parts.acting.processes()[-1]),
+            3000: lambda parts: kill(parts.storage.processes()[0]),
+            4000: lambda parts: kill(parts.learning.processes()[0]),
         },
         monkeypatch,
     )
@@ -100,81 +104,63 @@ def test_a_run_outlives_each_of_its_processes(
     assert last["cluster/learner_restarts"] == 1
     assert "replay shard 0 died and is back as of the last checkpoint" in said
     assert "the learner died and is back as of the last checkpoint" in said
-    assert last["frames"] == 900
-    assert last["cluster/samples_per_insert"] == pytest.approx(4.0, rel=0.1)
+    assert last["frames"] == 10_000
+    ratio = config.replay.samples_per_insert
+    assert last["cluster/samples_per_insert"] == pytest.approx(ratio, rel=0.1)
     assert {"cluster/frames_per_second/1", "cluster/weights_age/1"} <= last.keys()
-    lanes = {e["lane"] for e in lines(tmp_path / "run", "episodes.jsonl")}
-    assert lanes == set(range(config.actor.lanes))
-
-    assert TrainedRun.load(tmp_path / "run").counters["frames"] == 900
+    episodes = lines(tmp_path / "run", "episodes.jsonl")
+    assert {e["lane"] for e in episodes} == set(range(config.actor.lanes))
+    scores = [e["return"] for e in episodes if e["phase"] == "evaluate"]
+    assert abs(np.mean(scores[:10])) < 0.7  # it had to be learned
+    assert np.mean(scores[-15:]) >= 0.95
+    assert TrainedRun.load(tmp_path / "run").counters["frames"] == 10_000
 
     # And it goes on where it was, with two learners that are one: nothing is counted twice.
     text = (tmp_path / "run" / CONFIG_FILE).read_text()
     (tmp_path / "run" / CONFIG_FILE).write_text(text.replace('"learners": 1', '"learners": 2'))
-    assert "finished after 1,200 frames" in resume(tmp_path / "run", 1200)
+    assert "finished after 10,400 frames" in resume(tmp_path / "run", 10_400)
     assert read_config(tmp_path / "run").cluster.learners == 2
     metrics = lines(tmp_path / "run", "metrics.jsonl")
     frames = [row["frames"] for row in metrics]
     assert frames == sorted(set(frames))
-    assert frames[-1] == 1200
+    assert frames[-1] == 10_400
     assert metrics[-1]["updates"] > last["updates"] + 10
 
 
-def test_a_run_outlives_processes_that_hang(
+def test_a_run_outlives_processes_that_hang_and_stops_without_them(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    config = cluster_config(
-        run={"frames": 900, "log_frames": 100, "checkpoint_seconds": 2.0},
-        cluster={"actors": 2},
-    )
-    stopped: list[int] = []
+    monkeypatch.setattr(calls_module, "STOP_SECONDS", 1.0)
+    config = cluster_config(run={"frames": 10**6, "log_frames": 100, "checkpoint_seconds": 2.0})
+    hung: list[int] = []
 
-    def stop(parts: Cluster) -> None:
-        parts.calls.limit_seconds = 4.0
-        stopped.append(pid_of(parts.acting.actors[1].process))
-        os.kill(stopped[-1], signal.SIGSTOP)
+    def hang(parts: Cluster, index: int, limit_seconds: float) -> None:
+        parts.calls.limit_seconds = limit_seconds
+        hung.append(pid_of(parts.acting.actors[index].process))
+        os.kill(hung[-1], signal.SIGSTOP)
 
-    when({150: stop}, monkeypatch)
+    def hang_and_stop(parts: Cluster) -> None:
+        assert parts.tally.actor_restarts == 1
+        hang(parts, 0, 600.0)
+        os.kill(os.getpid(), signal.SIGTERM)
+
+    when({150: lambda parts: hang(parts, 1, 4.0), 600: hang_and_stop}, monkeypatch)
     try:
         said = train(config, tmp_path / "run")
     finally:
-        for pid in stopped:
+        for pid in hung:
             with contextlib.suppress(ProcessLookupError):
                 os.kill(pid, signal.SIGKILL)
     assert "actor 1 has not answered for 4 s and counts as dead" in said
-    last = lines(tmp_path / "run", "metrics.jsonl")[-1]
-    assert last["cluster/actor_restarts"] == 1
-    assert last["frames"] == 900
+    assert "has not answered for 1 s" in said
+    assert "stopped after" in said
+    assert TrainedRun.load(tmp_path / "run").counters["frames"] >= 600
     state = CheckpointStore(tmp_path / "run" / "checkpoints", keep=2).load()
     assert state is not None
     tally = state.state["parts"]["tally"]
     held = sum(Block.from_bytes(block).length for _, block in state.blocks)
     waiting = sum(actor["waiting"] for actor in state.state["parts"]["actors"])
     assert held + waiting + tally["lost_transitions"] == tally["steps"]  # nothing counted twice
-
-
-def test_a_run_that_is_told_to_stop_does_not_wait_for_one_that_hangs(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(calls_module, "STOP_SECONDS", 1.0)
-    config = cluster_config(run={"frames": 10**6, "checkpoint_seconds": 1e6})
-    stopped: list[int] = []
-
-    def stop(parts: Cluster) -> None:
-        stopped.append(pid_of(parts.acting.actors[1].process))
-        os.kill(stopped[-1], signal.SIGSTOP)
-        os.kill(os.getpid(), signal.SIGTERM)
-
-    when({150: stop}, monkeypatch)
-    try:
-        said = train(config, tmp_path / "run")
-    finally:
-        for pid in stopped:
-            with contextlib.suppress(ProcessLookupError):
-                os.kill(pid, signal.SIGKILL)
-    assert "has not answered for 1 s" in said
-    assert "stopped after" in said
-    assert TrainedRun.load(tmp_path / "run").counters["frames"] >= 150
 
 
 def test_the_token_of_ray_is_for_this_user_alone(
@@ -194,29 +180,22 @@ def test_the_token_of_ray_is_for_this_user_alone(
     assert file.read_text() == token
 
 
-def test_faults_end_a_run_with_the_line_they_have_inline(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def spoil(parts: Cluster) -> None:
-        (learner,) = parts.learning.processes()
-        state = without_a_target(parts.learner_state())
-        ray.get(learner.start.remote(state, "", 0))
-
-    when({150: spoil}, monkeypatch)
-    with pytest.raises(run.RunFailed, match=r"is not finite at update .*nonfinite_update\.pt"):
-        train(CONFIG, tmp_path / "run")
-    assert (tmp_path / "run" / "nonfinite_update.pt").is_file()
-
-
-def test_what_an_environment_raises_is_said_as_it_is(tmp_path: Path) -> None:
-    calls = Calls()
+def test_what_a_part_raises_arrives_as_it_is() -> None:
+    calls, batch = Calls(), random_batch(small_config())
 
     class Broken:
         def start(self) -> None:
             raise EnvironmentFault("lane 3 of walk: it broke")
 
+        def update(self) -> None:
+            raise NonFiniteUpdate("the loss", batch)
+
+    process = calls.spawn(Broken)
     with pytest.raises(EnvironmentFault, match="^lane 3 of walk: it broke$"):
-        calls.answer(calls.spawn(Broken).start.remote())
+        calls.answer(process.start.remote())
+    with pytest.raises(NonFiniteUpdate, match="^the loss is not finite$") as caught:
+        calls.answer(process.update.remote())
+    assert len(caught.value.batch.key) == len(batch.key)
 
 
 def test_only_loopback_and_only_with_a_token_reaches_a_ray_of_our_own() -> None:
@@ -278,21 +257,3 @@ def test_a_ray_without_room_leaves_no_folder(
     with pytest.raises(ConfigError, match="the learners need 1 GPUs, Ray has 0"):
         train(CONFIG, tmp_path / "run")
     assert not list(tmp_path.iterdir())
-
-
-def test_the_cue_is_remembered_on_a_cluster(tmp_path: Path) -> None:
-    # As in tests/learning/test_toys.py, with the same aim; in more frames, since it is up to the
-    # machine when updates happen.
-    config = changed(
-        make_config("agent57", "tiny"),
-        env={"name": "toy/cue"},
-        run={"frames": 16_000, "runtime": "cluster", "checkpoint_seconds": 1e6},
-    )
-    train(config, tmp_path / "run")
-    returns = [
-        e["return"]
-        for e in lines(tmp_path / "run", "episodes.jsonl")
-        if (e["source"], e["phase"]) == ("evaluator", "evaluate")
-    ]
-    assert abs(np.mean(returns[:10])) < 0.7  # it had to be learned
-    assert np.mean(returns[-15:]) >= 0.95

@@ -1,13 +1,17 @@
 """By contract: an answer that does not come counts as that of a dead process, and only once."""
 
 import time
+from pathlib import Path
 from typing import Any
 
 import pytest
 
+from agent57.config import ConfigError
 from agent57.runtime.cluster import calls as module
 from agent57.runtime.cluster.calls import Calls
-from agent57.runtime.cluster.tally import Died
+from agent57.runtime.cluster.tally import Died, PartLost
+from tests.runtime.cluster.stage import Play
+from tests.runtime.cluster.test_conductor import cluster_config
 
 
 class SilentRay:
@@ -57,7 +61,7 @@ def test_a_call_without_an_answer_counts_as_that_of_a_dead_process(ray: SilentRa
         calls.expect("quick", act, "actor 0")
         calls.take_in()
     assert set(heard) == {"answer of quick", "hung died"}
-    assert said == [
+    assert [text for text in said if "actor 1" in text] == [
         "actor 1 has not answered for 0.1 s and counts as dead: "
         "raise cluster.answer_seconds if it is only slow"
     ]
@@ -85,3 +89,55 @@ def test_a_run_that_stops_waits_no_longer_than_it_says(
     calls.expect("hung", gone.append, "actor 1")
     calls.settle()
     assert gone == ["hung"]
+
+
+def test_an_actor_that_does_not_come_up_is_named_once(ray: SilentRay) -> None:
+    said: list[str] = []
+    heard: list[str] = []
+    calls = Calls(0.1, said.append)
+    calls.expect("start", heard.append, "actor 4", is_patient=True)
+    end = time.monotonic() + 0.5
+    while time.monotonic() < end:
+        calls.take_in()
+    assert said == [
+        "actor 4 has not come up for 0.1 s: no node has a place for it, or its environment hangs; "
+        "it is still waited for"
+    ]
+    assert calls.num_late == 1
+    ray.ready = {"start"}
+    calls.take_in()
+    assert heard == ["start"]
+    assert calls.num_late == 0
+
+
+def test_a_run_without_any_actor_ends_with_one_line(tmp_path: Path) -> None:
+    play = Play(cluster_config(cluster={"actors": 2}), tmp_path)
+    play.cluster.start()
+    play.calls.num_late = 1
+    play.cluster.call_all_who_may()  # the other actor may come up
+    play.calls.num_late = 2
+    with pytest.raises(PartLost, match="no actor came up within 600 s"):
+        play.cluster.call_all_who_may()
+
+
+def test_a_ray_that_cannot_be_started_is_one_line(
+    ray: SilentRay, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    said: list[str] = []
+
+    def fail(**_: object) -> None:
+        raise Exception("The current node timed out during startup.\nMore.")  # noqa: TRY002
+
+    ended: list[bool] = []
+    monkeypatch.setattr(ray, "is_initialized", lambda: False, raising=False)
+    monkeypatch.setattr(ray, "init", fail, raising=False)
+    monkeypatch.setattr(ray, "shutdown", lambda: ended.append(True), raising=False)
+    monkeypatch.setattr(module, "keep_token_private", lambda: None)
+    with (
+        pytest.raises(ConfigError, match="^Ray could not be started: The current node timed out"),
+        module.connected(cluster_config(), "", 2**28, said.append),
+    ):
+        pass
+    assert len(ended) == module.START_ATTEMPTS
+    assert len(said) == module.START_ATTEMPTS - 1
+    assert said[0].startswith("Ray could not be started and is tried again: The current node")
