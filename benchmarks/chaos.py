@@ -9,11 +9,13 @@ kinds take turns. The exit code is 1 if a promise was broken; the folders of suc
 """
 
 import argparse
+import contextlib
 import hashlib
 import json
 import multiprocessing
 import os
 import random
+import re
 import shutil
 import signal
 import subprocess
@@ -31,19 +33,29 @@ import torch
 ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT))
 
+from agent57.replay.block import Block  # noqa: E402
+from agent57.runtime.run import STOPPED  # noqa: E402
+from agent57.storage.checkpoint import CheckpointStore  # noqa: E402
 from agent57.storage.manifest import read_manifest, write_manifest  # noqa: E402
+from benchmarks.processes import descendants, newest, title_of  # noqa: E402
 from tests.runtime import broken_envs  # noqa: E402
 from tests.runtime.runs import difference, result  # noqa: E402
 
 TASK = "tests.runtime.broken_envs:agent57/Broken-v0"
-OPTIONS = [
-    "train", "--env", TASK, "--scale", "tiny", "--frames", "300", "--run.threads", "1",
-    "--run.log_frames", "60", "--run.checkpoint_seconds", "0.2", "--run.checkpoints_kept", "3",
-    "--replay.min_windows", "4", "--learner.batch_size", "4", "--actor.lanes", "3",
-    "--sequence.trace_length", "8", "--sequence.replay_period", "4", "--network.state_size", "8",
-    "--network.feature_size", "8", "--network.head_size", "8", "--out",
+SMALL = [
+    "--scale", "tiny", "--run.threads", "1", "--run.log_frames", "60",
+    "--run.checkpoint_seconds", "0.2", "--run.checkpoints_kept", "3", "--replay.min_windows", "4",
+    "--learner.batch_size", "4", "--sequence.trace_length", "8", "--sequence.replay_period", "4",
+    "--network.state_size", "8", "--network.feature_size", "8", "--network.head_size", "8",
 ]  # fmt: skip
-LIMIT_SECONDS = 300.0  # that any life of a process may take on a busy machine
+OPTIONS = ["train", "--env", TASK, *SMALL, "--frames", "300", "--actor.lanes", "3", "--out"]
+CLUSTER_FRAMES = 240
+CLUSTER_OPTIONS = [
+    "train", "--env", TASK, *SMALL, "--frames", str(CLUSTER_FRAMES), "--runtime", "cluster",
+    "--actors", "2", "--lanes-per-actor", "2", "--cluster.answer_seconds", "240", "--out",
+]  # fmt: skip
+CLUSTER_SECONDS = 1800.0  # that a run on a cluster may take on a busy machine
+LIMIT_SECONDS = 600.0  # that any life of a process may take on a busy machine
 MOST_LIVES = 200
 
 
@@ -67,6 +79,10 @@ def live(args: list[str], log: Path, fault: Path) -> None:
     sys.stdout.flush()
     sys.stderr.flush()
     os._exit(code)
+
+
+class Skipped(Exception):
+    """A try that could not be made; the text says why."""
 
 
 class Try:
@@ -211,6 +227,18 @@ def lost_folder(attempt: Try) -> str:
 
 def full_disk(attempt: Try) -> str:
     """A disk that is full for a while."""
+
+    def fill(disk: Path, ballast: Path) -> None:
+        attempt.end(attempt.begin())
+        ballast.unlink()
+        subprocess.run(["mount", "-o", "remount,size=64m", str(disk)], check=True)
+        attempt.finish()
+
+    return on_small_disk(attempt, fill) or attempt.compare()
+
+
+def on_small_disk(attempt: Try, act: Callable[[Path, Path], None]) -> str:
+    """Do something to a run on a disk of 3 MB with ballast on it; why not, "" if it was done."""
     disk = attempt.run.parent / "disk"
     disk.mkdir()
     mount = ["mount", "-t", "tmpfs", "-o", "size=3m", "tmpfs", str(disk)]
@@ -220,20 +248,23 @@ def full_disk(attempt: Try) -> str:
         whole, attempt.run = attempt.run, disk / "run"
         ballast = disk / "ballast"
         ballast.write_bytes(bytes(attempt.rng.randrange(2_000_000, 2_600_000)))
-        attempt.end(attempt.begin())
-        ballast.unlink()
-        subprocess.run([*mount[:3], "-o", "remount,size=64m", "tmpfs", str(disk)], check=True)
-        attempt.finish()
+        act(disk, ballast)
         shutil.copytree(attempt.run, whole)
         attempt.run = whole
     finally:
         subprocess.run(["umount", str(disk)], check=True)
-    return attempt.compare()
+    return ""
 
 
 def damage(attempt: Try) -> str:
     """A flipped bit, a cut or a hole in one file of a finished run; then every command."""
     attempt.copy_reference()
+    damage_one_file(attempt)
+    return every_command(attempt)
+
+
+def damage_one_file(attempt: Try) -> None:
+    """Flip a bit, cut, blank or remove, in one file of a run."""
     rng = attempt.rng
     file = rng.choice([f for f in attempt.run.rglob("*") if f.is_file() and f.stat().st_size])
     content = bytearray(file.read_bytes())
@@ -246,7 +277,6 @@ def damage(attempt: Try) -> str:
     else:
         content[place : place + 64] = bytes(len(content[place : place + 64]))
     file.unlink() if how == "gone" else file.write_bytes(content)
-    return every_command(attempt)
 
 
 def forged(attempt: Try) -> str:
@@ -293,42 +323,207 @@ def every_command(attempt: Try) -> str:
     return "used what is whole" if codes[-1] == 0 else "refused in one line"
 
 
-def cluster(attempt: Try) -> str:
-    """A process of a cluster is killed, or stopped for ever."""
-    command = [
-        sys.executable, "-m", "agent57", *OPTIONS[:5], "--frames", "2000", *OPTIONS[7:-1],
-        "--runtime", "cluster", "--actors", "3", "--cluster.answer_seconds", "60",
-        "--out", str(attempt.run),
-    ]  # fmt: skip
-    environment = {**os.environ, "PYTHONPATH": str(ROOT), "PYTHONUNBUFFERED": "1"}
-    with attempt.log.open("ab") as log:
-        driver = subprocess.Popen(command, stdout=log, stderr=log, env=environment, cwd=ROOT)
-    deadline = time.monotonic() + LIMIT_SECONDS
-    while not list(attempt.run.glob("checkpoints/*.json")) and driver.poll() is None:
-        if time.monotonic() > deadline:
-            driver.kill()
-            raise Broken("no checkpoint")
-        time.sleep(0.1)
-    from benchmarks.soak import descendants
+# What can happen to a cluster
 
-    workers = [pid for pid, kind in descendants(driver.pid).items() if kind.endswith("Worker")]
-    if not workers or driver.poll() is not None:
-        return "over before anything happened"
-    victim = attempt.rng.choice(workers)
-    number = attempt.rng.choice([signal.SIGKILL, signal.SIGSTOP])
+
+class ClusterTry:
+    """A run on a Ray of its own, in a folder of its own."""
+
+    def __init__(self, attempt: Try) -> None:
+        self.attempt = attempt
+        self.run = attempt.run
+        self.rng = attempt.rng
+
+    def begin(self) -> subprocess.Popen[bytes]:
+        """Begin the run, or go on with it."""
+        command = [sys.executable, "-m", "agent57", *CLUSTER_OPTIONS, str(self.run)]
+        if (self.run / "config.json").exists():
+            command = [*command[:3], "resume", str(self.run), "--trust"]
+        environment = {**os.environ, "PYTHONPATH": str(ROOT), "PYTHONUNBUFFERED": "1"}
+        environment[broken_envs.FAULT_FILE] = str(self.attempt.fault)
+        with self.attempt.log.open("ab") as log:
+            return subprocess.Popen(command, stdout=log, stderr=log, env=environment, cwd=ROOT)
+
+    def under_way(self) -> subprocess.Popen[bytes]:
+        """Begin, and wait until lines are written and the first checkpoint is there."""
+        driver, deadline = self.begin(), time.monotonic() + CLUSTER_SECONDS
+        while not (newest(self.run / "metrics.jsonl") and self._checkpoints()):
+            if driver.poll() is not None:
+                self._check_started()
+                raise Broken(f"exit code {driver.poll()} before anything happened")
+            if time.monotonic() > deadline:
+                self._kill(driver)
+                raise Broken(f"no line of metrics within {CLUSTER_SECONDS:g} s")
+            time.sleep(0.1)
+        return driver
+
+    def _check_started(self) -> None:
+        """Skip a try if Ray has not come up in the 30 s that it gives itself."""
+        if "Ray could not be started:" in self.said():
+            raise Skipped("the machine is too busy for Ray to start")
+
+    def _checkpoints(self) -> list[Path]:
+        return list(self.run.glob("checkpoints/*.json"))
+
+    def process(self, driver: subprocess.Popen[bytes], *kinds: str) -> int:
+        """Choose a process of the run whose title holds one of these words."""
+        found = [
+            pid
+            for pid in descendants(driver.pid)
+            if pid != driver.pid and any(kind in title_of(pid) for kind in kinds)
+        ]
+        if not found:
+            raise Broken(f"no process is a {' or '.join(kinds)}")
+        return self.rng.choice(found)
+
+    def end(self, driver: subprocess.Popen[bytes]) -> int:
+        """Wait for the run; it must not hang and must not show a traceback."""
+        try:
+            code = driver.wait(CLUSTER_SECONDS)
+        except subprocess.TimeoutExpired:
+            self._kill(driver)
+            raise Broken(f"no end within {CLUSTER_SECONDS:g} s") from None
+        if "Traceback (most recent call last)" in self.said():
+            raise Broken("a traceback")
+        return code
+
+    def _kill(self, driver: subprocess.Popen[bytes]) -> None:
+        driver.kill()
+        driver.wait()
+
+    def said(self) -> str:
+        """Everything that the run has said so far."""
+        return self.attempt.log.read_text(errors="replace")
+
+    def finish(self, driver: subprocess.Popen[bytes] | None = None) -> dict[str, Any]:
+        """Bring the run to its end and check its counts; its last line of metrics."""
+        code = self.end(driver or self.begin())
+        if code:
+            self._check_started()
+            raise Broken(f"the run could not be finished: exit code {code}")
+        lines = (self.run / "metrics.jsonl").read_text().splitlines()
+        frames = [json.loads(line)["frames"] for line in lines]
+        if frames != sorted(set(frames)) or frames[-1] < CLUSTER_FRAMES:
+            raise Broken(f"the frames of the metrics are {frames[-5:]}")
+        checkpoint = CheckpointStore(self.run / "checkpoints", keep=9).load()
+        if checkpoint is None or checkpoint.damaged:
+            raise Broken("the last checkpoint is not whole")
+        parts = checkpoint.state["parts"]
+        held = sum(Block.from_bytes(block).length for _, block in checkpoint.blocks)
+        waiting = sum(actor["waiting"] for actor in parts["actors"])
+        tally = parts["tally"]
+        if held + waiting + tally["lost_transitions"] != tally["steps"]:
+            raise Broken(f"{tally['steps']} steps, but {held} held and {waiting} waiting: {tally}")
+        return json.loads(lines[-1])
+
+
+def cluster_worker(attempt: Try) -> str:
+    """Cluster: a process is killed, or stopped for ever."""
+    run = ClusterTry(attempt)
+    driver = run.under_way()
+    number = run.rng.choice([signal.SIGKILL, signal.SIGSTOP])
+    victim = run.process(driver, "Worker")
     os.kill(victim, number)
     try:
-        code = driver.wait(LIMIT_SECONDS)
-    except subprocess.TimeoutExpired:
-        driver.kill()
-        raise Broken(f"no end after {number.name}") from None
-    if "Traceback" in attempt.log.read_text(errors="replace"):
-        raise Broken("a traceback")
-    if code:
-        raise Broken(f"exit code {code} after {number.name}")
-    last = json.loads((attempt.run / "metrics.jsonl").read_text().splitlines()[-1])
-    restarts = sum(v for k, v in last.items() if k.endswith("_restarts"))
-    return "replaced" if restarts else "over before it was noticed"
+        last = run.finish(driver)
+    finally:
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(victim, signal.SIGKILL)
+    restarts = sum(value for name, value in last.items() if name.endswith("_restarts"))
+    return f"replaced after {number.name}" if restarts else "over before it was noticed"
+
+
+def cluster_driver(attempt: Try) -> str:
+    """Cluster: kill -9 of the driver, resumed at once."""
+    run = ClusterTry(attempt)
+    driver = run.under_way()
+    time.sleep(run.rng.uniform(0.0, 2.0))
+    driver.kill()
+    driver.wait()
+    run.finish()
+    return "finished, counts right"
+
+
+def cluster_stop(attempt: Try) -> str:
+    """Cluster: SIGTERM or Ctrl-C."""
+    run = ClusterTry(attempt)
+    driver = run.under_way()
+    driver.send_signal(run.rng.choice([signal.SIGTERM, signal.SIGINT]))
+    code = run.end(driver)
+    if code not in (0, STOPPED):
+        raise Broken(f"exit code {code}")
+    run.finish()
+    return "finished, counts right"
+
+
+def cluster_ray(attempt: Try) -> str:
+    """Cluster: kill -9 of Ray's raylet or GCS."""
+    run = ClusterTry(attempt)
+    driver = run.under_way()
+    name = run.rng.choice(["raylet", "gcs_server"])
+    os.kill(run.process(driver, f"/{name}"), signal.SIGKILL)
+    code = run.end(driver)
+    if code == 0:
+        return "over before it was noticed"
+    if not re.search("Ray's .* died|Ray failed|died", run.said()):
+        raise Broken(f"exit code {code} without a line after the death of {name}")
+    run.finish()
+    return "one line, then finished"
+
+
+def cluster_hang(attempt: Try) -> str:
+    """Cluster: all environments hang for a while."""
+    run = ClusterTry(attempt)
+    driver = run.under_way()
+    attempt.fault.write_text("hang")
+    deadline = time.monotonic() + CLUSTER_SECONDS
+    while "counts as dead" not in run.said() and driver.poll() is None:
+        if time.monotonic() > deadline:
+            driver.kill()
+            driver.wait()
+            raise Broken("hung environments were never reported")
+        time.sleep(0.1)
+    attempt.fault.unlink()
+    last = run.finish(driver)
+    return "replaced" if last["cluster/actor_restarts"] else "over before it was noticed"
+
+
+def cluster_fault(attempt: Try) -> str:
+    """Cluster: an environment raises, exits or returns NaN."""
+    run = ClusterTry(attempt)
+    driver = run.under_way()
+    attempt.fault.write_text(run.rng.choice(["raise", "exit", "nan"]))
+    code = run.end(driver)
+    attempt.fault.unlink()
+    if code == 0:
+        return "over before it was noticed"
+    run.finish()
+    return "one line, then finished"
+
+
+def cluster_full_disk(attempt: Try) -> str:
+    """Cluster: the disk is full for a while."""
+
+    def fill(disk: Path, ballast: Path) -> None:
+        run = ClusterTry(attempt)
+        run.end(run.begin())
+        ballast.unlink()
+        subprocess.run(["mount", "-o", "remount,size=64m", str(disk)], check=True)
+        run.finish()
+
+    return on_small_disk(attempt, fill) or "finished, counts right"
+
+
+def cluster_damage(attempt: Try) -> str:
+    """Cluster: a damaged file of a finished run, then every command."""
+    reference = attempt.reference.with_name("cluster-reference")
+    if not reference.exists():
+        run = ClusterTry(attempt)
+        run.finish()
+        run.run.rename(reference)
+    shutil.copytree(reference, attempt.run)
+    damage_one_file(attempt)
+    return every_command(attempt)
 
 
 KINDS: dict[str, Callable[[Try], str]] = {
@@ -340,7 +535,14 @@ KINDS: dict[str, Callable[[Try], str]] = {
     "full_disk": full_disk,
     "damage": damage,
     "forged": forged,
-    "cluster": cluster,
+    "cluster_worker": cluster_worker,
+    "cluster_driver": cluster_driver,
+    "cluster_stop": cluster_stop,
+    "cluster_ray": cluster_ray,
+    "cluster_hang": cluster_hang,
+    "cluster_fault": cluster_fault,
+    "cluster_full_disk": cluster_full_disk,
+    "cluster_damage": cluster_damage,
 }
 
 
@@ -359,11 +561,15 @@ def main(args: list[str] | None = None) -> int:
     end, number = time.monotonic() + 60 * known.minutes, 0
     while time.monotonic() < end and not (known.rounds and number >= known.rounds):
         for kind in kinds:
+            if time.monotonic() >= end:
+                break
             folder = place / f"{kind}-{number}"
             rng = random.Random(f"{known.seed} {kind} {number}")
             try:
                 outcome = KINDS[kind](Try(folder, place / "reference", rng))
                 shutil.rmtree(folder, ignore_errors=True)
+            except Skipped as error:
+                outcome = f"skipped: {error}"
             except Broken as error:
                 outcome = f"BROKEN: {error}"
                 broken.append(str(folder))

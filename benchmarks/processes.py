@@ -28,6 +28,14 @@ def descendants(root: int) -> dict[int, str]:
     return {pid: kind_of(title) for pid, title in found.items()}
 
 
+def title_of(pid: int) -> str:
+    """Return the command line of a process, or the title it has given itself."""
+    try:
+        return Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0")[0].decode()
+    except OSError:
+        return ""
+
+
 def kind_of(title: str) -> str:
     return next((kind for kind in KINDS if kind in title), "Ray")
 

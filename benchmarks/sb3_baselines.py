@@ -22,7 +22,7 @@ from stable_baselines3.common.evaluation import evaluate_policy
 from stable_baselines3.common.monitor import Monitor
 
 from agent57.experiments.desk import TASKS, DeskTask, chosen_tasks
-from agent57.storage.folder import write_atomic
+from agent57.storage.files import write_atomic
 
 SYSTEMS = {"SB3 PPO": PPO, "SB3 DQN": DQN}
 

@@ -2,13 +2,21 @@
 
     python benchmarks/watching.py week            a made-up folder, opened as `agent57 watch` does
     python benchmarks/watching.py glances         core time of telling what lanes do, per writing
+    python benchmarks/watching.py turns           core time of a training with and without a page
 
 `week` writes 100,000 lines of metrics and a million episodes, then times reading, building the page
 and building a zoomed page. Times are core seconds and wall seconds of one thread.
+
+`turns` trains tiny Pong with one seed, in turns with and without `agent57 watch` and a headless
+browser that shows the page. It compares the core time of the training process alone, and checks
+that both runs played the same episodes.
 """
 
 import argparse
 import json
+import os
+import subprocess
+import sys
 import tempfile
 import time
 from dataclasses import replace
@@ -108,13 +116,59 @@ def glances(folder: Path) -> None:
     print(f"share of a core: {100 * cost / 0.5:.3f} %")
 
 
+def turns(folder: Path, frames: int = 6000, pairs: int = 4, port: int = 5857) -> None:
+    differences, totals = [], []
+    for turn in range(pairs):
+        seconds = {}
+        for is_watched in (turn % 2 == 0, turn % 2 == 1):
+            out = folder / f"turn{turn}-{'watched' if is_watched else 'alone'}"
+            seconds[is_watched] = train_once(out, frames, port if is_watched else None)
+        differences.append(seconds[True] / seconds[False] - 1)
+        totals.append(seconds[False])
+        print(f"alone {seconds[False]:.2f} s, watched {seconds[True]:.2f} s", flush=True)
+    played = {file.read_bytes() for file in folder.glob("turn*/episodes.jsonl")}
+    spread = np.std(differences, ddof=1) / np.sqrt(pairs)
+    print(f"{pairs} pairs of {np.mean(totals):.1f} s of core time: watched costs "
+          f"{100 * np.mean(differences):+.2f} % +- {100 * spread:.2f} %; "
+          f"same episodes: {len(played) == 1}")  # fmt: skip
+
+
+def train_once(out: Path, frames: int, port: int | None) -> float:
+    """Core seconds of one training; with a port, a page about it stands open in a browser."""
+    program = [sys.executable, "-m", "agent57"]
+    options = f"--env pong --scale tiny --seed 0 --frames {frames} --run.threads 1".split()
+    quiet = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
+    beside = []
+    if port is not None:
+        flags = ("--headless", "--no-sandbox", "--disable-gpu", "--remote-debugging-port=0")
+        watch = [*program, "watch", str(out), "--wait", "--port", str(port)]
+        beside.append(subprocess.Popen(watch, **quiet))
+        time.sleep(20)
+        page = ["chromium", *flags, f"http://127.0.0.1:{port}/"]
+        beside.append(subprocess.Popen(page, start_new_session=True, **quiet))
+    training = subprocess.Popen([*program, "train", *options, "--out", str(out)], **quiet)
+    _, status, usage = os.wait4(training.pid, 0)
+    training.returncode = os.waitstatus_to_exitcode(status)
+    if training.returncode:
+        raise RuntimeError(f"the training in {out} failed")
+    is_shown = port is None or (out / "live" / "actor.json").exists()
+    for process in reversed(beside):
+        process.terminate()
+        process.wait()
+    if not is_shown:
+        raise RuntimeError(f"nobody looked at {out}: did the browser open the page?")
+    return usage.ru_utime + usage.ru_stime
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("what", choices=["week", "glances"])
+    parser.add_argument("what", choices=["week", "glances", "turns"])
     parser.add_argument("--folder", type=Path, help="where to write; a temporary one by default")
     args = parser.parse_args()
     with tempfile.TemporaryDirectory() as temporary:
-        {"week": week, "glances": glances}[args.what](args.folder or Path(temporary))
+        {"week": week, "glances": glances, "turns": turns}[args.what](
+            args.folder or Path(temporary)
+        )
 
 
 if __name__ == "__main__":

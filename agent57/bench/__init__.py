@@ -1,1 +1,1 @@
-"""How fast each part is, beside what it cannot avoid on this machine."""
+"""Speed of each part, compared with the limits of this machine."""

@@ -1,4 +1,4 @@
-"""Acting beside the emulator and the networks' arithmetic; novelty beside reading the memory."""
+"""Acting compared with emulator and arithmetic alone; novelty compared with reading memory."""
 
 import itertools
 
@@ -52,7 +52,7 @@ def acting(
 ) -> Result:
     """Agent steps per second of a whole actor: networks, emulator, novelty, assembly.
 
-    `flops` are those of one lane's step.
+    `flops` counts the operations of one lane's step.
     """
     config = bench_config(scale, lanes)
     env = make_env(config.env, lanes)

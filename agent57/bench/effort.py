@@ -1,4 +1,4 @@
-"""How much to measure, and of which agents."""
+"""Lengths of the measurements, and the agents that are measured."""
 
 from dataclasses import dataclass, replace
 
@@ -10,7 +10,7 @@ LEARNED_PER_STEP = 3  # timesteps learned for each step played, in the end-to-en
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Plan:
-    """What `agent57 bench` goes through."""
+    """The steps of `agent57 bench`."""
 
     scales: tuple[str, ...]  # the first one is also measured in the scaling tables
     repeats: int  # of each measurement; the median counts

@@ -1,4 +1,4 @@
-"""One update beside its arithmetic at the rate of a large matrix product."""
+"""One update compared with its arithmetic at the rate of a large matrix product."""
 
 from dataclasses import replace
 
@@ -53,8 +53,8 @@ def learning(
 ) -> Result:
     """Timesteps per second through `Learner.update`.
 
-    `flops` are those of a timestep. They are counted if not given, which a compiled update does not
-    allow.
+    `flops` counts the operations of a timestep. It must be given for a compiled update, whose
+    operations cannot be counted.
     """
     config = bench_config(scale, plan.main_lanes)
     if is_compiled:

@@ -1,4 +1,4 @@
-"""What a machine can do at best: multiply matrices, read memory, run the emulator."""
+"""Limits of a machine: the rates of matrix products, of reading memory and of the emulator."""
 
 from collections.abc import Callable
 from typing import Any
@@ -26,12 +26,12 @@ class Limits:
         self.byte()
 
     def flop(self) -> Cost:
-        """Of one floating-point operation of a large matrix product."""
+        """Cost of one floating-point operation of a large matrix product."""
         product = cost_of(lambda: torch.mm(self._a, self._b, out=self._c), self._seconds)
         return product * (1 / (2 * MATRIX**3))
 
     def byte(self) -> Cost:
-        """Of reading one byte of memory."""
+        """Cost of reading one byte of memory."""
         return cost_of(self._flat.sum, self._seconds / 2) * (1 / READ_BYTES)
 
 

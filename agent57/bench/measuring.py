@@ -34,7 +34,7 @@ BUSY = 0.75  # of the cores taken by other programs: the clock then says nothing
 
 
 def measure_costs(plan: Plan, tell: Callable[[str], None]) -> Costs:
-    """Measure this machine; `tell` is told what is under way."""
+    """Measure this machine; `tell` receives the name of each step."""
     num_threads = torch.get_num_threads()
     torch.set_num_threads(1)
     try:
@@ -65,7 +65,7 @@ def measure_costs(plan: Plan, tell: Callable[[str], None]) -> Costs:
         emulator=emulator,
         update_call=learn[0],
         update_weight_byte=learn[1],
-        update_row=learn[2],
+        update_byte=learn[2],
         update_flop=learn[3],
         insert=insert,
         sample=sample,
@@ -138,8 +138,7 @@ def _learning(plan: Plan) -> list[float]:
         config = _shaped(scale, batch_size, trace_length)
         sizes = count_sizes(config, check_env(config.env))
         seconds.append(cost_of(_updater(config), plan.seconds).cpu)
-        num_rows = batch_size * (trace_length + 1)
-        rows.append([1.0, sizes.trained_bytes, num_rows, sizes.update_flops])
+        rows.append([1.0, sizes.trained_bytes, sizes.activation_bytes, sizes.update_flops])
     return fitted(rows, seconds)
 
 

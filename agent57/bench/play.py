@@ -27,7 +27,7 @@ SEQUENCE = SequenceConfig()
 
 @dataclass
 class Recording:
-    """What E lanes of one game played, [E, steps, ...]."""
+    """Recorded steps of E lanes of one game, [E, steps, ...]."""
 
     observation: np.ndarray  # [E, steps + 1, ...]; the first of a new episode where one ended
     final_observation: dict[tuple[int, int], np.ndarray]  # by lane and step, where one ended

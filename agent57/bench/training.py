@@ -1,4 +1,4 @@
-"""Acting and learning together, as `agent57 train` does it, beside the sum of the parts alone."""
+"""Acting and learning together, as in `agent57 train`, compared with the sum of the parts."""
 
 import math
 import tempfile

@@ -13,6 +13,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from agent57.config import Config, ConfigError, EnvConfig, require
+from agent57.curiosity.reward import versions_held
 from agent57.envs.games import ATARI_GAMES
 from agent57.envs.make import check_env, make_env
 from agent57.envs.spec import EnvironmentFault
@@ -31,7 +32,7 @@ EPISODE_BYTES = 4  # of each number of an embedding in an episodic memory
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Machines:
-    """What a run may use. With several machines, the first holds all parts but the actors."""
+    """Machines that a run may use. The first of several holds all parts but the actors."""
 
     cores: float  # of each machine
     machines: int = 1
@@ -65,7 +66,7 @@ class Resource:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Forecast:
-    """What a run will reach and need."""
+    """Predicted speed and needs of a run."""
 
     steps_per_second: float  # agent steps of all lanes, once learning has begun
     updates_per_second: float
@@ -113,7 +114,7 @@ def expectation(config: Config) -> str:
 
 
 def with_task(costs: Costs, config: EnvConfig) -> Costs:
-    """The costs with those of a task's environment; Atari's games take about as long as Pong."""
+    """The costs, including the task's environment; Atari games take about as long as Pong."""
     if config.name in ATARI_GAMES:
         return costs
     return replace(costs, emulator=_environment_seconds(config))
@@ -184,7 +185,7 @@ class _Work:
 
     @property
     def core_seconds(self) -> float:
-        """Of all parts together."""
+        """Core time of all parts together."""
         parts = (self.act, self.evaluate, self.learn, self.draw, self.insert, self.drive)
         return sum(parts)
 
@@ -203,7 +204,7 @@ def _work(config: Config, spec: EnvSpec, costs: Costs, sizes: Sizes) -> _Work:
     update = (
         costs.update_call
         + sizes.trained_bytes * costs.update_weight_byte
-        + batch_rows * costs.update_row
+        + sizes.activation_bytes * costs.update_byte
         + sizes.update_flops * costs.update_flop
     )
     updates = config.replay.samples_per_insert / (period * batch_size)
@@ -308,7 +309,8 @@ def _memory(
         learner = 2 * sizes.batch_bytes
 
     def player(lanes: int) -> float:
-        versions = min(config.actor.embedding_versions, lanes) * sizes.embedding_bytes
+        held = versions_held(config.actor.embedding_versions, lanes)
+        versions = held * sizes.embedding_bytes
         memories = lanes * config.curiosity.memory_size * config.network.embedding_size
         curious = memories * EPISODE_BYTES if sizes.embedding_bytes else 0
         return sizes.weight_bytes + versions + curious + lanes * costs.lane_bytes

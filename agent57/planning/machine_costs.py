@@ -13,12 +13,12 @@ from pathlib import Path
 from typing import Self
 
 from agent57.config import ConfigError, require
-from agent57.storage.folder import write_atomic
+from agent57.storage.files import write_atomic
 from agent57.types import EnvSpec
 
-FORMAT_VERSION = 1
+FORMAT_VERSION = 2
 OTHER_GAMES = "other games"  # key of the mean over the games whose frames were compressed
-BLOCK_OBJECT_BYTES = 700  # of a block beside its frames, steps and state: objects, slots, tree
+BLOCK_OBJECT_BYTES = 700  # of a block apart from frames, steps and state: objects, slots, tree
 ATARI_FRAME_BYTES = 84 * 84
 STEP_BYTES = 13  # of a step in a block: two rewards, a probability, an action
 
@@ -32,14 +32,14 @@ class Costs:
     measured: str  # the day, or how these costs came about
 
     flop: float  # of a large matrix product: what the machine can do at best
-    act_call: float  # of a step of an actor, whatever its lanes
+    act_call: float  # of a step of an actor with any number of lanes
     act_weight_byte: float  # of a step, for each byte of weights that it reads
     act_lane: float  # of a step, for each lane, without its emulator
     act_flop: float  # of a step, for each floating-point operation
     emulator: float  # of one lane of Pong for one agent step
-    update_call: float  # of an update, whatever its batch
+    update_call: float  # of an update of any batch size
     update_weight_byte: float  # of an update, for each byte of trained weights
-    update_row: float  # of an update, for each timestep
+    update_byte: float  # of an update, for each byte of activations that it keeps
     update_flop: float  # of an update, for each floating-point operation
     insert: float  # of a transition, into the replay
     sample: float  # of a timestep, from the replay into a batch
@@ -52,7 +52,7 @@ class Costs:
     # of each further frame
 
     def frame_bytes(self, spec: EnvSpec, num_steps: int) -> float:
-        """Bytes of a block's frames. What is not of the size of Atari's counts uncompressed."""
+        """Bytes of a block's frames. Frames of another size than Atari's count uncompressed."""
         if spec.kind != "pixels":
             return float((num_steps + 1) * spec.observation_bytes)
         first, further = self.frames.get(spec.name, self.frames[OTHER_GAMES])
@@ -93,7 +93,7 @@ class Costs:
 
 
 def costs_file() -> Path:
-    """Where this machine's costs are saved: in the user's cache folder."""
+    """The file of this machine's costs, in the user's cache folder."""
     cache = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
     return Path(cache) / "agent57" / "costs.json"
 
@@ -117,7 +117,7 @@ REFERENCE = Costs(
     emulator=3.4e-4,
     update_call=7.0e-3,
     update_weight_byte=1.4e-9,
-    update_row=1.1e-4,
+    update_byte=1.0e-9,
     update_flop=1.23e-11,
     insert=3.6e-7,
     sample=2.0e-6,

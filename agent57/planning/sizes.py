@@ -21,7 +21,7 @@ META = torch.device("meta")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sizes:
-    """What one agent needs for one task."""
+    """Sizes of one agent for one task."""
 
     weight_bytes: int  # of all networks, as actors hold them
     embedding_bytes: int  # of the embedding network, of which an actor holds several versions

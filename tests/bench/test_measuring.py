@@ -32,6 +32,6 @@ def test_a_quick_measurement_finds_every_cost() -> None:
     for name in ("flop", "emulator", "insert", "sample", "process_bytes"):
         assert getattr(costs, name) > 0, name
     assert costs.act_call + costs.act_lane + costs.act_flop + costs.act_weight_byte > 0
-    assert costs.update_call + costs.update_row + costs.update_flop + costs.update_weight_byte > 0
+    assert costs.update_call + costs.update_byte + costs.update_flop + costs.update_weight_byte > 0
     first, further = costs.frames["pong"]
     assert 0 < further < 84 * 84

@@ -18,7 +18,7 @@ from agent57.presets import make_config
 FREE = Costs(
     processor="none", cores=1, measured="never", flop=0.0, act_call=0.0, act_weight_byte=0.0,
     act_lane=1e-12, act_flop=0.0, emulator=0.0, update_call=0.0, update_weight_byte=0.0,
-    update_row=0.0, update_flop=0.0, insert=0.0, sample=0.0, act_parallel=0.0,
+    update_byte=0.0, update_flop=0.0, insert=0.0, sample=0.0, act_parallel=0.0,
     update_parallel=0.0, message=0.0, process_bytes=0.0, lane_bytes=0.0,
     frames={OTHER_GAMES: (0.0, 0.0)},
 )  # fmt: skip
@@ -178,6 +178,12 @@ def test_the_command_shows_plan_ladder_and_costs(tmp_path: Path) -> None:
     for expected in ("this plan", "256 x 1", "10,000 actors", "bottleneck", REFERENCE.processor):
         assert expected in text
     assert out.is_file()
+
+
+def test_a_small_batch_is_shared_by_fewer_learners() -> None:
+    code, text, errors = call("--scale", "laptop", "--learner.batch-size", "6")
+    assert code == 0, errors
+    assert "2 x 40" in text  # of four or sixteen learners, two share a batch of 6 evenly
 
 
 @pytest.mark.parametrize(

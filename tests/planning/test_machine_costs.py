@@ -32,7 +32,7 @@ def test_the_machine_without_a_file_is_the_reference(
 
 
 @pytest.mark.parametrize(
-    "text", ["", "{}", "[]", '{"version": 0}', '{"version": 1, "frames": {}}', "\x00"]
+    "text", ["", "{}", "[]", '{"version": 0}', '{"version": 2, "frames": {}}', "\x00"]
 )
 def test_a_damaged_file_is_one_line(tmp_path: Path, text: str) -> None:
     file = tmp_path / "costs.json"
