@@ -1,4 +1,4 @@
-"""Cards: Markdown that says what was run on what machine, and what came out."""
+"""Cards: Markdown with the runs of an experiment, their machine and their results."""
 
 import math
 import os
@@ -47,7 +47,7 @@ def write_card(
     figures: list[str],
     weights: str,
 ) -> None:
-    """Write the card of an experiment; it ends with the notes beside it."""
+    """Write the card of an experiment; it ends with the notes of its folder."""
     budget = experiment.budgets[budget_name]
     outcomes = [outcome for group in results.values() for outcome in group]
     commits = ", ".join(sorted({outcome.commit for outcome in outcomes}))

@@ -19,6 +19,18 @@ from agent57.experiments.criteria import (
 )
 from agent57.experiments.drawing import draw_curves_and_arms
 from agent57.experiments.experiment import Budget, Contestant, Criterion, Experiment
+from agent57.presets import PRESETS
+
+
+def reaches(contestant: str, target: float, note: str = "") -> Criterion:
+    """Require at least this mean return of a contestant's final policies."""
+    text = f"{contestant}{note}: mean return"
+    return Criterion(text=text, measure=final_score(contestant), target=target)
+
+
+def stays_below(contestant: str, target: float, note: str = "") -> Criterion:
+    """Require at most this mean return of a contestant's final policies."""
+    return replace(reaches(contestant, target, note), is_at_least=False)
 
 
 def former_vectors(config: Config) -> Config:
@@ -28,7 +40,7 @@ def former_vectors(config: Config) -> Config:
     betas these claims are about; the other fields are as they were.
     """
     curious = config.family.arms > 1
-    family = FamilyConfig() if curious else config.family
+    family = FamilyConfig() if curious else PRESETS[config.run.agent].family
     return replace(
         config,
         family=replace(family, arms=config.family.arms),
@@ -94,13 +106,8 @@ KEY_CORRIDOR = Experiment(
         "full": Budget(frames=4_000_000, num_seeds=3, num_episodes=200),
     },
     criteria=(
-        Criterion(text="agent57: mean return", measure=final_score("agent57"), target=0.8),
-        Criterion(
-            text="r2d2 with the same frames: mean return",
-            measure=final_score("r2d2"),
-            target=0.1,
-            is_at_least=False,
-        ),
+        reaches("agent57", 0.8),
+        stays_below("r2d2", 0.1, " with the same frames"),
     ),
     draw=draw_curves_and_arms,
     lines={"target": 0.8},
@@ -129,11 +136,7 @@ DISCOUNT = Experiment(
         "full": Budget(frames=600_000, num_seeds=3, num_episodes=32),
     },
     criteria=(
-        Criterion(
-            text="agent57: mean return",
-            measure=final_score("agent57"),
-            target=0.95 * Discounting.optimal_return,
-        ),
+        reaches("agent57", 0.95 * Discounting.optimal_return),
         Criterion(
             text="agent57: share of plays of the one arm of 8 with the longest horizon, "
             "in the last quarter,",
@@ -142,12 +145,7 @@ DISCOUNT = Experiment(
             ),
             target=0.35,  # half of the plays are random: 0.125 is chance, 0.56 the most
         ),
-        Criterion(
-            text=f"{IMPATIENT}: mean return",
-            measure=final_score(IMPATIENT),
-            target=Discounting.pays[1],
-            is_at_least=False,
-        ),
+        stays_below(IMPATIENT, Discounting.pays[1]),
     ),
     draw=draw_curves_and_arms,
     lines=dict(zip(("first chain", "second chain", "best"), Discounting.pays, strict=True)),
@@ -159,7 +157,7 @@ def short_trace(config: Config) -> Config:
     """Cut windows of four steps, with as many steps per update and as many updates.
 
     The cue of MemoryS11 is out of sight about eight steps before the choice, and windows of four
-    steps carry no gradient that far. These windows do not overlap, hence twice the samples.
+    steps carry no gradient that far. These windows do not overlap, so samples are doubled.
     """
     steps_per_update = config.learner.batch_size * config.sequence.trace_length
     samples = 2 * config.replay.samples_per_insert
@@ -190,19 +188,9 @@ MEMORY = Experiment(
         "full": Budget(frames=1_500_000, num_seeds=3, num_episodes=200),
     },
     criteria=(
-        Criterion(text="agent57: mean return", measure=final_score("agent57"), target=0.9),
-        Criterion(
-            text="trace of 4 steps: mean return",
-            measure=final_score("trace of 4 steps"),
-            target=0.7,
-            is_at_least=False,
-        ),
-        Criterion(
-            text="no recurrence: mean return",
-            measure=final_score("no recurrence"),
-            target=0.7,
-            is_at_least=False,
-        ),
+        reaches("agent57", 0.9),
+        stays_below("trace of 4 steps", 0.7),
+        stays_below("no recurrence", 0.7),
     ),
     draw=draw_curves_and_arms,
     lines={"target": 0.9, "guessing": 0.5},
@@ -233,11 +221,7 @@ EXPLORATION_BANDIT = Experiment(
         "full": Budget(frames=500_000, num_seeds=6, num_episodes=32),
     },
     criteria=(
-        Criterion(
-            text="agent57: mean return",
-            measure=final_score("agent57"),
-            target=0.9 * Mine.optimal_return,
-        ),
+        reaches("agent57", 0.9 * Mine.optimal_return),
         Criterion(
             text="agent57: beta of the best arm until actors earn half of the best return, "
             "less that of the best arm in the last fifth,",
@@ -258,12 +242,7 @@ EXPLORATION_BANDIT = Experiment(
             measure=frames_behind("uniform choice", "agent57", Mine.optimal_return / 2),
             target=0.0,
         ),
-        Criterion(
-            text="r2d2, which is not curious: mean return",
-            measure=final_score("r2d2"),
-            target=0.0,
-            is_at_least=False,
-        ),
+        stays_below("r2d2", 0.0, ", which is not curious"),
     ),
     draw=draw_curves_and_arms,
     lines={"best": Mine.optimal_return, "standing still": 0.0},

@@ -1,4 +1,4 @@
-"""What is measured of results: pure functions, each made for the contestants it is about.
+"""Measures of results: pure functions, each made for the contestants it is about.
 
 Numbers of a contestant are means over its seeds.
 """
@@ -69,7 +69,7 @@ def frames_behind(label: str, rival: str, level: float) -> Measure:
 def share_of_plays(
     label: str, is_counted: Callable[[float, float], bool], start: float, stop: float
 ) -> Measure:
-    """Which part of the actors' episodes some arms played, from one part of training to another.
+    """Share of the actors' episodes that some arms played, between two points of training.
 
     `is_counted` is asked with an arm's beta and gamma; `start` and `stop` are fractions.
     """

@@ -19,7 +19,7 @@ from agent57.defaults import default_config
 from agent57.experiments.jobs import Job
 from agent57.experiments.measure import episode_returns
 from agent57.experiments.suite_runs import Entry, Suite
-from agent57.storage.folder import write_atomic
+from agent57.storage.files import write_atomic
 from agent57.trained.trained_run import TrainedRun
 
 NAME = "desk"
@@ -125,7 +125,7 @@ def desk_suite(
 
 @dataclass(frozen=True, kw_only=True)
 class DeskScore:
-    """What one system reached on one task."""
+    """The scores of one system on one task."""
 
     task: DeskTask
     system: str

@@ -86,7 +86,7 @@ def note(experiment: Experiment, budget: Budget) -> str:
 
 
 def _share(plays: np.ndarray) -> np.ndarray:
-    """Of each bin; nan where nothing was played."""
+    """Mean return of each bin; nan where nothing was played."""
     with np.errstate(invalid="ignore"):
         return plays / plays.sum(axis=1, keepdims=True)
 

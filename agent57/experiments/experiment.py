@@ -30,7 +30,7 @@ class Contestant:
 
 @dataclass(frozen=True, kw_only=True)
 class Budget:
-    """How much to spend."""
+    """Frames, seeds and episodes to spend."""
 
     frames: int  # per run
     num_seeds: int

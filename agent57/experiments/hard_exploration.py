@@ -1,8 +1,9 @@
 """Hard exploration on real Atari: games where an agent without curiosity earns next to nothing.
 
-Agent57 and its successor against R2D2 at the same frames, all with the default settings. Runs take
-hours and continue after an interruption, so a long run can be made in pieces: the same command with
-more frames or seeds continues the runs that are there.
+Agent57 and its successor against R2D2 at the same frames, all with the default settings of
+`--scale desktop`, which is made for long runs. Runs take hours and continue after an interruption,
+so a long run can be made in pieces: the same command with more frames or seeds continues the runs
+that are there.
 """
 
 from agent57.experiments.criteria import evaluator_score
@@ -47,6 +48,7 @@ HARD_EXPLORATION = Experiment(
     ),
     draw=draw_games,
     lines={},
+    scale="desktop",
     recent_episodes=50,
     films=True,
 )

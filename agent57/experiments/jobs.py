@@ -23,7 +23,8 @@ from agent57.config import Config, ConfigError, require, to_dict
 from agent57.presets import difference
 from agent57.runtime.run import STOPPED, RunFailed
 from agent57.storage.checkpoint import newest_counters
-from agent57.storage.folder import CHECKPOINTS, CONFIG_FILE, read_config, write_atomic
+from agent57.storage.files import write_atomic
+from agent57.storage.folder import CHECKPOINTS, CONFIG_FILE, read_config
 
 FINISHED_FILE = "finished"
 POLL_SECONDS = 0.5
@@ -101,7 +102,8 @@ class Job:
             return [*program, "resume", "--trust", *self._raised_frames(), str(self.folder)]
         if (self.folder / CONFIG_FILE).exists():  # interrupted before its first checkpoint
             shutil.rmtree(self.folder)
-        return [*program, "train", "--config", str(self.settings), "--out", str(self.folder)]
+        settings = ("--config", str(self.settings), "--trust")  # this program wrote the file
+        return [*program, "train", *settings, "--out", str(self.folder)]
 
     def _raised_frames(self) -> tuple[str, ...]:
         try:
@@ -113,7 +115,7 @@ class Job:
 
 @dataclass(frozen=True, kw_only=True)
 class Progress:
-    """How far a queue is."""
+    """Progress of a queue."""
 
     rows: list[tuple[str, str, int, int]]  # a job's name, state, frames done and frames in all
     num_finished: int

@@ -115,7 +115,7 @@ def _columns(points: list[tuple[float, float]]) -> tuple[list[float], list[float
 
 
 def arm_bins(history: RunHistory, edges: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """How often the actors played each arm in each bin, and their mean returns."""
+    """The actors' plays of each arm in each bin, and their mean returns."""
     shape = (len(edges), len(history.arms))
     plays, totals = np.zeros(shape), np.zeros(shape)
     for row in history.episodes:

@@ -93,7 +93,7 @@ def share_of_frames(results: Results) -> float:
 
 
 def seconds_per_frame(results: Results) -> float:
-    """Seconds of meme per frame over those of agent57: geometric mean over tasks."""
+    """Seconds per frame of meme over agent57's: geometric mean over tasks."""
     speeds = [
         [
             np.mean([o.seconds / o.frames for o in results[label(variant, task.env)]])

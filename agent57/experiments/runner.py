@@ -20,7 +20,7 @@ from agent57.experiments.experiment import Budget, Experiment, Outcome, Results,
 from agent57.experiments.jobs import SILENT, Job, JobQueue, View, share_cores, with_threads
 from agent57.experiments.measure import episode_returns, film_best, measure
 from agent57.experiments.weights import export_weights
-from agent57.storage.folder import write_atomic
+from agent57.storage.files import write_atomic
 from agent57.trained.trained_run import TrainedRun
 from agent57.video.film import check_video
 
@@ -31,7 +31,7 @@ Key = tuple[str, int]  # label and seed
 
 @dataclass(frozen=True, kw_only=True)
 class Reproduction:
-    """What came out of an experiment."""
+    """The results of an experiment."""
 
     results: Results
     verdicts: list[Verdict]

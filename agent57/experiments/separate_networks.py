@@ -73,7 +73,7 @@ def with_max_beta(beta: float) -> Change:
 
 
 def label(agent: str, beta: float) -> str:
-    """What a contestant is called."""
+    """The name of a contestant."""
     return f"{agent}, beta {beta:g}"
 
 

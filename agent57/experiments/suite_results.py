@@ -1,4 +1,4 @@
-"""What a suite has found so far: scores per game and agent, and aggregates over games.
+"""Results of a suite so far: scores per game and agent, and aggregates over games.
 
 Everything is computed from the episode records of the runs that are there; what is missing is
 counted, never guessed.
@@ -23,7 +23,7 @@ from agent57.scores.aggregate import (
     probability_of_improvement,
 )
 from agent57.scores.published import Reference, capped, human_normalised, suite_games
-from agent57.storage.folder import write_atomic
+from agent57.storage.files import write_atomic
 from agent57.storage.history import read_lines
 
 Results = dict[str, Any]
@@ -35,7 +35,7 @@ THRESHOLDS = np.linspace(0, 2, 41)  # of the performance profile, in fractions o
 
 @dataclass(frozen=True, kw_only=True)
 class Coverage:
-    """How much of a suite there is."""
+    """The finished share of a suite."""
 
     planned: int
     finished: int
@@ -44,8 +44,11 @@ class Coverage:
     @property
     def text(self) -> str:
         """In words."""
-        if self.finished == self.planned:
+        if self.finished == self.planned == self.scored:
             return f"complete: {self.planned} runs"
+        if self.finished == self.planned:
+            rest = self.planned - self.scored
+            return f"complete: {self.planned} runs, {rest} of them without an evaluation episode"
         return (
             f"partial: {self.finished} of {self.planned} runs finished, "
             f"{self.scored} with an evaluation episode"
@@ -57,6 +60,7 @@ def suite_results(
 ) -> Results:
     """All there is to say about the runs by now."""
     scores: list[Results] = []
+    unscored: list[Results] = []
     runs: dict[str, dict[str, dict[str, Sequence[float]]]] = {rule: {} for rule in RULES}
     num_scored = 0
     for agent, by_game in seeds.items():
@@ -64,12 +68,13 @@ def suite_results(
             episodes = [read_lines(folder / "episodes.jsonl") for folder in folders]
             episodes = [rows for rows in episodes if any(r["phase"] == "evaluate" for r in rows)]
             if not episodes:
+                unscored.append({"game": game, "agent": agent, "planned_seeds": len(folders)})
                 continue
             num_scored += len(episodes)
             score = asdict(paper_score(episodes))
             for rule, field in RULES.items():
                 runs[rule].setdefault(agent, {})[game] = score[field]
-            scores.append(_row(agent, game, score, reference))
+            scores.append(_row(agent, game, score, len(folders), reference))
     coverage = Coverage(planned=num_planned, finished=num_finished, scored=num_scored)
     known = [game for game in games if game in suite_games("atari57")]
     return {
@@ -78,14 +83,20 @@ def suite_results(
         "reference": reference,
         "coverage": {**asdict(coverage), "text": coverage.text},
         "scores": scores,
+        "unscored": unscored,
         "aggregates": {rule: _aggregates(runs[rule], known, reference) for rule in RULES},
     }
 
 
-def _row(agent: str, game: str, score: dict[str, Any], reference: Reference) -> Results:
+def _row(
+    agent: str, game: str, score: dict[str, Any], planned_seeds: int, reference: Reference
+) -> Results:
     kept = ("score", "deviation", "at_frames", "final", "final_deviation", "seed_scores")
-    row = {"game": game, "agent": agent, "seeds": len(score["num_episodes"])}
+    num_seeds = len(score["num_episodes"])
+    row = {"game": game, "agent": agent, "seeds": num_seeds, "planned_seeds": planned_seeds}
     row |= {name: score[name] for name in kept}
+    if num_seeds == 1:  # one seed has no deviation
+        row |= {"deviation": None, "final_deviation": None}
     row["episodes"] = min(score["num_episodes"])
     row["window_episodes"] = score["window_episodes"]
     row["last_frames"] = min(score["last_frames"])

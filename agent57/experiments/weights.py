@@ -1,6 +1,6 @@
 """The networks of a trained run without everything that only training needs.
 
-What is written is a run folder that `agent57.load` and `agent57 evaluate` take; it has no replay,
+The result is a run folder that `agent57.load` and `agent57 evaluate` take; it has no replay,
 no optimiser and no records, and cannot be resumed.
 """
 
@@ -13,7 +13,8 @@ import torch
 
 from agent57.config import to_dict
 from agent57.storage.checkpoint import newest_state
-from agent57.storage.folder import CHECKPOINTS, CONFIG_FILE, read_config, write_atomic
+from agent57.storage.files import write_atomic
+from agent57.storage.folder import CHECKPOINTS, CONFIG_FILE, read_config
 from agent57.storage.manifest import write_file, write_manifest
 
 NAME = "000000000001"

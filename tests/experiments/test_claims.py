@@ -150,3 +150,11 @@ def test_uniform_choice_is_agent57_with_the_controllers_of_ngu() -> None:
 
 def test_toys_that_experiments_use_exist() -> None:
     assert {e.env for e in EXPERIMENTS.values() if e.env.startswith("toy/")} <= set(TOYS)
+
+
+def test_every_claim_has_its_experiment() -> None:
+    assert list(EXPERIMENTS) == [
+        "pong", "key-corridor", "discount", "memory", "random-coin", "exploration-bandit",
+        "hard-exploration", "meme",
+    ]  # fmt: skip
+    assert all(experiment.name == name for name, experiment in EXPERIMENTS.items())

@@ -1,9 +1,12 @@
 import csv
+import io
 import json
 
 import numpy as np
 import pytest
+from rich.console import Console
 
+from agent57.commands.suite import show
 from agent57.experiments.suite_results import suite_results, write_results
 from agent57.reports.page import write_report
 from agent57.scores.published import human_normalised
@@ -11,6 +14,13 @@ from tests.reports.made_up_runs import write_lines, write_run
 
 AGENTS = ("agent57", "r2d2-bandit")
 GAMES = ("pong", "breakout", "toy/chain")
+
+
+def printed(results):
+    """Lines of the table that `agent57 suite` prints."""
+    text = io.StringIO()
+    show(results, Console(file=text, width=120))
+    return text.getvalue().splitlines()
 
 
 def evaluations(returns):
@@ -74,6 +84,34 @@ def test_a_partial_suite_says_how_partial(tmp_path):
     ours = results["aggregates"]["paper"]["agents"]["agent57"]
     assert ours["missing_games"] == ["breakout"]
     assert ours["coverage"] == "1 of 2 games, 1 run each"
+
+
+def test_a_complete_suite_counts_and_shows_runs_that_have_no_evaluation_episode(tmp_path):
+    seeds = made_up_suite(tmp_path)
+    for run in (*seeds["agent57"]["pong"], seeds["agent57"]["breakout"][1]):
+        write_lines(run / "episodes.jsonl", [])
+    results = {"suite": "three", **suite_results(seeds, GAMES, 12, 12, "agent57")}
+    text = results["coverage"]["text"]
+    assert text == "complete: 12 runs, 3 of them without an evaluation episode"
+    assert results["unscored"] == [{"game": "pong", "agent": "agent57", "planned_seeds": 2}]
+    shown = printed(results)
+    assert len([line for line in shown if "agent57 " in line or "r2d2-bandit" in line]) == 6 + 2
+    pong = next(line for line in shown if "pong" in line and "0 of 2" in line)
+    assert pong.count("-") == 3
+    breakout = next(line for line in shown if "breakout" in line and "1 of 2" in line)
+    assert "±" not in breakout
+
+
+def test_one_seed_has_no_deviation(tmp_path):
+    seeds = made_up_suite(tmp_path)
+    alone = {agent: {game: runs[:1] for game, runs in of.items()} for agent, of in seeds.items()}
+    results = {"suite": "three", **suite_results(alone, GAMES, 6, 6, "agent57")}
+    assert all(row["deviation"] is row["final_deviation"] is None for row in results["scores"])
+    assert "±" not in "".join(printed(results))
+    write_results(tmp_path, results)
+    assert "± 0.0" not in write_report([tmp_path], None).read_text()
+    both = {"suite": "three", **suite_results(seeds, GAMES, 12, 12, "agent57")}
+    assert "10.5 ± 0.5" in "".join(printed(both))
 
 
 def test_json_csv_and_report_tell_the_same(tmp_path):
