@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from agent57.library import resume as resume
     from agent57.library import train as train
     from agent57.parts import register_controller as register_controller
+    from agent57.parts import register_family as register_family
     from agent57.parts import register_intrinsic_reward as register_intrinsic_reward
     from agent57.parts import register_torso as register_torso
     from agent57.runtime.run import RunFailed as RunFailed
@@ -43,6 +44,7 @@ _HOMES = {  # what the package offers, and the module it lives in
     "register_torso": "agent57.parts",
     "register_intrinsic_reward": "agent57.parts",
     "register_controller": "agent57.parts",
+    "register_family": "agent57.parts",
     "resume": "agent57.library",
     "train": "agent57.library",
 }
@@ -61,6 +63,7 @@ __all__ = [  # noqa: F822
     "register_torso",
     "register_intrinsic_reward",
     "register_controller",
+    "register_family",
     "resume",
     "train",
 ]

@@ -43,7 +43,7 @@ def main() -> None:
 
 
 def run(args: list[str], console: Console | None = None, errors: Console | None = None) -> int:
-    """Run a command; its exit code. Mistakes of the user become one line."""
+    """Run a command and return its exit code. Mistakes of the user become one line."""
     console, errors = console or Console(), errors or Console(stderr=True)
     if not args or args[0] in ("-h", "--help"):
         _help(console)

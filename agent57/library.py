@@ -24,7 +24,7 @@ from rich.console import Console
 
 from agent57.config import Config, ConfigError, from_dict, require, to_dict
 from agent57.defaults import default_config
-from agent57.envs.gymnasium import trust
+from agent57.envs.gymnasium import trust as trust_env
 from agent57.envs.make import announcements
 from agent57.envs.own import Maker, name_of
 from agent57.runtime import run as runs
@@ -40,16 +40,16 @@ WAIT_POLICY = "OMP_WAIT_POLICY"
 
 
 class Table(dict[str, np.ndarray]):
-    """Columns of a journal by name. A cell that a line does not have is nan, or None for text."""
+    """Columns of a journal by name. Missing cells are nan, or None for text."""
 
     @classmethod
     def of(cls, rows: list[dict[str, Any]]) -> "Table":
-        """The columns of these rows."""
+        """Turn rows into columns."""
         names = dict.fromkeys(name for row in rows for name in row)
         return cls({name: _column([row.get(name) for row in rows]) for name in names})
 
     def to_pandas(self) -> Any:  # noqa: ANN401
-        """The same as a pandas DataFrame."""
+        """Return the table as a pandas DataFrame."""
         try:
             import pandas
         except ImportError:
@@ -57,7 +57,7 @@ class Table(dict[str, np.ndarray]):
         return pandas.DataFrame(dict(self))
 
     def _repr_html_(self) -> str | None:
-        """Show a notebook the table of pandas, where it is installed."""
+        """Show the table in a notebook if pandas is installed."""
         with contextlib.suppress(ConfigError):
             shown: str = self.to_pandas()._repr_html_()
             return shown
@@ -97,11 +97,11 @@ class Run:
         return self.frames >= self.config.run.frames
 
     def metrics(self) -> Table:
-        """Every line of metrics so far, as one array per scalar."""
+        """Return every line of metrics so far, as one array per scalar."""
         return Table.of(read_lines(self.path / METRICS_FILE))
 
     def episodes(self) -> Table:
-        """Every finished episode so far, as one array per field."""
+        """Return every finished episode so far, as one array per field."""
         return Table.of(read_lines(self.path / "episodes.jsonl"))
 
     def evaluate(
@@ -115,11 +115,19 @@ class Run:
         overlay: bool = True,
         device: str = "auto",
         view: View = "quiet",
+        trust: bool = False,
     ) -> dict[str, Any]:
-        """Play whole episodes; returns, lengths and their means, as `agent57 evaluate --json`.
+        """Play whole episodes; return a dict of returns, lengths and means.
 
-        By default with the arm that the run's evaluator found best and with its epsilon.
+        The dict has the content of `agent57 evaluate --json`.
+
+        arm: arm j of the family; by default the arm that the run's evaluator found best
+        epsilon: probability of a random action; by default the evaluator's
+        video: film the first episode, as .mp4 or .gif; `overlay` shows values beside the picture
+        trust: run the code of an environment that is not an installed package
         """
+        if trust:
+            trust_env(self.config.env.name)
         trial = Trial(
             episodes=episodes,
             arm=arm,
@@ -140,11 +148,11 @@ class Run:
         seed: int = 0,
         device: str = "auto",
     ) -> Policy:
-        """The policy of the newest checkpoint, as `agent57.load`."""
+        """Load the policy of the newest checkpoint, as `agent57.load` does."""
         return load(self.path, arm, epsilon=epsilon, seed=seed, device=device)
 
     def report(self, out: str | Path | None = None) -> Path:
-        """Write the HTML report of the run; where it is."""
+        """Write the HTML report of the run, and return its path."""
         from agent57.reports.page import write_report
 
         return write_report([self.path], None if out is None else Path(out))
@@ -162,7 +170,7 @@ def make_config(
     env_options: Mapping[str, Any] | None = None,
     **sections: Mapping[str, Any],
 ) -> Config:
-    """The configuration of a run, with fields of its sections replaced.
+    """Return the default configuration of a run, with fields of its sections replaced.
 
         make_config("r2d2", env="CartPole-v1", replay={"capacity": 50_000})
 
@@ -172,7 +180,7 @@ def make_config(
     """
     described = {"name": name_of(env), "kwargs": _as_json(env_kwargs), **(env_options or {})}
     task = override(Config(), {"env": described}).env
-    trust(task.name)
+    trust_env(task.name)
     config = default_config(task, agent, scale)
     run: dict[str, Any] = {"seed": seed, "device": device}
     if frames is not None:
@@ -191,7 +199,7 @@ def _as_json(keywords: Mapping[str, Any] | None) -> str:
 
 
 def override(config: Config, sections: Mapping[str, Mapping[str, Any]]) -> Config:
-    """The configuration with fields of its sections replaced, checked as a config file is."""
+    """Replace fields of sections, and check the result as a config file is checked."""
     values = to_dict(config)
     for section, fields in sections.items():
         _check_name("section", section, [name for name in values if name != "version"])
@@ -224,6 +232,7 @@ def train(
     view: View = "live",
     config: Config | None = None,
     device: str | None = None,
+    trust: bool = False,
     env_kwargs: Mapping[str, Any] | None = None,
     env_options: Mapping[str, Any] | None = None,
     on_metrics: Callback | None = None,
@@ -239,6 +248,7 @@ def train(
     out: the run folder; runs/<env> by default
     view: "live" is a panel on a terminal and lines elsewhere, "plain" is lines, "quiet" nothing
     config: a whole configuration (see `make_config`), instead of the task, agent and scale
+    trust: with config=, run the code of an environment that is not an installed package
     env_kwargs: arguments of the environment
     env_options: fields of the section env, such as wrapper, observe or sticky_actions
     on_metrics, on_episode: called with each new line as a dict; return True to stop the run
@@ -254,6 +264,8 @@ def train(
         task = {"env": env, "agent": agent, "scale": scale, "env_kwargs": env_kwargs}
         for name, value in {**task, "env_options": env_options}.items():
             require(value is None, f"config= says what to train: leave {name}= out")
+        if trust:
+            trust_env(config.env.name)
     run = {"frames": frames, "seed": seed, "device": device}
     given = {name: value for name, value in run.items() if value is not None}
     config = override(override(config, {"run": given}), sections)
@@ -271,10 +283,16 @@ def resume(
     frames: int | None = None,
     *,
     view: View = "live",
+    trust: bool = False,
     on_metrics: Callback | None = None,
     on_episode: Callback | None = None,
 ) -> Run:
-    """Continue a run exactly where its last checkpoint left it; `frames` may be raised."""
+    """Continue a run exactly where its last checkpoint left it; `frames` may be raised.
+
+    trust: run the code of an environment that is not an installed package
+    """
+    if trust:
+        trust_env(read_config(Path(path)).env.name)
     with _machine_settings():
         hooks = Hooks(on_metrics, on_episode)
         runs.resume(Path(path), frames, console_for(view), hooks=hooks)
@@ -282,12 +300,12 @@ def resume(
 
 
 def default_folder(config: Config) -> Path:
-    """The folder of a run that nobody named."""
+    """Return the default folder of a run."""
     return Path("runs") / config.env.name.replace("/", "-")
 
 
 def console_for(view: View) -> Console:
-    """Where a run is shown."""
+    """Return the console for a view."""
     known = get_args(View)
     require(view in known, f"view {view!r} is not one of {', '.join(known)}")
     if view == "quiet":
@@ -297,9 +315,9 @@ def console_for(view: View) -> Console:
 
 @contextlib.contextmanager
 def _machine_settings() -> Iterator[None]:
-    """Give the caller's torch back its number of threads afterwards.
+    """Warn if idle threads will spin, and restore the caller's number of threads afterwards.
 
-    Importing agent57 asks idle OpenMP threads to sleep. They read that wish when torch is loaded.
+    Importing agent57 asks idle OpenMP threads to sleep. OpenMP reads the setting when torch loads.
     """
     if os.environ.get(WAIT_POLICY, "").upper() != "PASSIVE" or _came_too_late():
         warnings.warn(

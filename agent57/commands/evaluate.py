@@ -8,6 +8,7 @@ import tyro
 from rich.console import Console
 
 from agent57.commands.options import parse, vouch_for
+from agent57.terminal.progress import waiting
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -39,9 +40,10 @@ class Evaluate:
 def main(args: list[str], console: Console) -> None:
     """Play."""
     known = parse(Evaluate, "evaluate", args)
-    if known.trust:
-        vouch_for(known.run)
-    from agent57.trained.evaluation import Trial, evaluate
+    with waiting(console, f"loading {known.run}"):
+        if known.trust:
+            vouch_for(known.run)
+        from agent57.trained.evaluation import Trial, evaluate
 
     trial = Trial(
         episodes=known.episodes,

@@ -1,17 +1,19 @@
-"""Options of a command, from its arguments; a mistake is one line."""
+"""Parses the options of a command; a mistake becomes one line."""
 
 import contextlib
 import dataclasses
 import difflib
 import io
+import os
 import re
+import sys
 from decimal import Decimal
 from pathlib import Path
 from typing import Any, TypeVar
 
 import tyro
 
-from agent57.config import ConfigError
+from agent57.config import ConfigError, EnvConfig
 from agent57.storage.folder import read_config
 
 Options = TypeVar("Options")
@@ -19,7 +21,7 @@ BOX = "╭╮╰╯│─ "
 
 
 def parse(kind: type[Options], command: str, args: list[str], **more: Any) -> Any:  # noqa: ANN401
-    """What `tyro.cli` makes of the arguments; `ConfigError` instead of its box of text."""
+    """Parse the arguments with tyro; its box of text about a mistake becomes a `ConfigError`."""
     if "--help" in args or "-h" in args:
         return tyro.cli(kind, prog=f"agent57 {command}", args=["--help"], **more)
     args = with_counts(kind, args)
@@ -36,10 +38,18 @@ def parse(kind: type[Options], command: str, args: list[str], **more: Any) -> An
 
 def vouch_for(path: Path) -> None:
     """Let the environment of a run folder or policy file import any module, as --trust says."""
-    from agent57.envs.gymnasium import trust
     from agent57.trained.policy_file import read_trained
 
-    trust((read_config(path) if path.is_dir() else read_trained(path).config).env.name)
+    vouch((read_config(path) if path.is_dir() else read_trained(path).config).env)
+
+
+def vouch(env: EnvConfig) -> None:
+    """Let a task import any module, also from the working folder: the user knows its code."""
+    from agent57.envs.gymnasium import trust
+
+    if ":" in env.name + env.wrapper and os.getcwd() not in sys.path:
+        sys.path.append(os.getcwd())
+    trust(env.name)
 
 
 COUNT = re.compile(r"(\d+(?:\.\d+)?)(?:e(\d+)|([kMB]))")
@@ -47,7 +57,7 @@ POWERS = {"k": 3, "M": 6, "B": 9}
 
 
 def with_counts(kind: Any, args: list[str]) -> list[str]:  # noqa: ANN401
-    """The arguments with 1e6, 200k and 10M written out where an option is a whole number."""
+    """Write out 1e6, 200k and 10M where an option is a whole number."""
     whole = {f"--{name}" for name in whole_fields(kind)}
     words, option = [], ""
     for arg in args:
@@ -63,7 +73,7 @@ def with_counts(kind: Any, args: list[str]) -> list[str]:  # noqa: ANN401
 
 
 def whole_fields(kind: Any, prefix: str = "") -> set[str]:  # noqa: ANN401
-    """Dotted names of the options that are whole numbers."""
+    """Return the dotted names of the options that are whole numbers."""
     found: set[str] = set()
     for field in dataclasses.fields(kind):
         name = prefix + field.name.replace("_", "-")
@@ -75,7 +85,7 @@ def whole_fields(kind: Any, prefix: str = "") -> set[str]:  # noqa: ANN401
 
 
 def written_out(word: str) -> str:
-    """A count such as 2.5M as a whole number; other words as they are."""
+    """Write a count such as 2.5M as a whole number; leave other words as they are."""
     match = COUNT.fullmatch(word.replace("_", ""))
     if match is None:
         return word
@@ -84,7 +94,7 @@ def written_out(word: str) -> str:
 
 
 def nearest_option(kind: Any, message: str) -> str:  # noqa: ANN401
-    """A hint for an option that does not exist."""
+    """Return a hint for an option that does not exist."""
     given = re.search(r"Unrecognized options:\s*(--[\w.-]+)", message)
     if given is None:
         return ""
@@ -94,7 +104,7 @@ def nearest_option(kind: Any, message: str) -> str:  # noqa: ANN401
 
 
 def one_line(box: str) -> str:
-    """The message of one of tyro's boxes."""
+    """Return the message inside one of tyro's boxes."""
     text = ""
     for line in box.splitlines():
         row = line.strip(BOX)

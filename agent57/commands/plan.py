@@ -1,5 +1,6 @@
 """agent57 plan."""
 
+import math
 import os
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
@@ -32,7 +33,7 @@ class PlanOptions:
     env: str = "pong"
     """A game by the paper's name, random_coin, or a Gymnasium id with discrete actions."""
     scale: str = "paper"
-    """paper, laptop or tiny: sizes of the networks and of the replay."""
+    """paper, desktop, laptop or tiny: sizes of the networks and of the replay."""
     frames: int | None = None
     """Emulator frames to train for on Atari, agent steps elsewhere; by default the scale's."""
     actors: int = 1
@@ -74,12 +75,12 @@ def _ladder(network_gbits: float) -> list[Row]:
     return [
         Row("laptop", 1, 16, machines(4)),
         Row("workstation", 12, 16, machines(16)),
-        Row("workstation with a GPU", 14, 16, machines(16, tflops=40)),
+        Row("workstation, GPU", 14, 16, machines(16, tflops=40)),
         Row("64 actors", 64, 4, machines(64, 2, tflops=40)),
-        Row("256 actors, as the paper", 256, 1, machines(64, 5, tflops=40)),
+        Row("256 actors, the paper's", 256, 1, machines(64, 5, tflops=40)),
         Row("1,000 actors", 1000, 1, machines(64, 17, tflops=40), 4, 1.0),
         Row("10,000 actors", 10_000, 1, machines(64, 158, tflops=40), 4, 10.0),
-        Row("10,000 actors in 640 processes", 640, 16, machines(64, 11, tflops=40), 16, 1.0),
+        Row("640 actors of 16 lanes", 640, 16, machines(64, 11, tflops=40), 16, 1.0),
     ]
 
 
@@ -113,10 +114,13 @@ def main(args: list[str], console: Console) -> None:
         highlight=False,
     )
     ladder = _ladder(known.network_gbits)
-    forecasts = [found] + [
-        forecast(_configured(known, rest, rung), spec, costs, rung.machines) for rung in ladder
+    configs = [config] + [_configured(known, rest, rung) for rung in ladder]
+    rows = [
+        (rung, rung_config, forecast(rung_config, spec, costs, rung.machines))
+        for rung, rung_config in zip([row, *ladder], configs, strict=True)
     ]
-    console.print(_table([row, *ladder], forecasts))
+    console.print(_pace(rows))
+    console.print(_needs(rows))
     console.print(_bottlenecks(found))
     console.print(
         f"GPUs are not measured: an update is assumed to reach {GPU_EFFICIENCY:.0%} of the peak.",
@@ -130,10 +134,12 @@ def _configured(known: PlanOptions, rest: list[str], row: Row) -> Config:
     """The configuration of a row; settings that were given hold in every row."""
     config = default_config(known.env, known.agent, known.scale)
     frames = config.run.frames if known.frames is None else known.frames
+    # Learners share a batch evenly, so a small batch allows fewer of them.
+    learners = math.gcd(row.learners, apply_overrides(config, rest).learner.batch_size)
     config = replace(
         config,
         run=replace(config.run, frames=frames),
-        cluster=replace(config.cluster, learners=row.learners, publish_seconds=row.publish_seconds),
+        cluster=replace(config.cluster, learners=learners, publish_seconds=row.publish_seconds),
     )
     if row.actors == 1:
         config = apply_overrides(config, rest)
@@ -141,42 +147,61 @@ def _configured(known: PlanOptions, rest: list[str], row: Row) -> Config:
     return on_cluster(config, Train(actors=row.actors, lanes_per_actor=row.lanes), rest)
 
 
-def _table(rows: list[Row], forecasts: list[Forecast]) -> Table:
-    table = Table(box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0))
-    table.add_column("")
-    for name in (
-        "actors", "machines x cores", "GPU", "steps/s", "updates/s", "frames per hour", "time",
-        "memory, first and others", "network out, in",
-    ):  # fmt: skip
-        table.add_column(name, justify="right")
+def _pace(rows: list[tuple[Row, Config, Forecast]]) -> Table:
+    """How fast each row is, and what limits it."""
+    table = _empty("", "steps/s", "updates/s", "frames/h", "time")
     table.add_column("bottleneck")
-    for row, found in zip(rows, forecasts, strict=True):
-        machines = row.machines
-        tflops = f"{row.learners} x {machines.gpu_tflops:g} TFLOP/s" if machines.gpu_tflops else "-"
-        others = f", {found.other_bytes / 1e9:.1f} GB" if found.other_bytes else ""
-        network = f"{found.sent_bytes / 1e6:,.0f}, {found.received_bytes / 1e6:,.1f} MB/s"
+    for row, _, found in rows:
         table.add_row(
             row.name,
-            f"{row.actors:,} x {row.lanes or 'scale'}",
-            f"{machines.machines} x {machines.cores:g}",
-            tflops,
             f"{found.steps_per_second:,.0f}",
-            f"{found.updates_per_second:.2g}",
-            f"{found.frames_per_hour:,.0f}",
+            f"{found.updates_per_second:,.1f}",
+            _short(found.frames_per_hour),
             duration(found.seconds),
-            f"{found.first_bytes / 1e9:.1f} GB{others}",
-            network if machines.machines > 1 else "-",
             found.bottleneck,
         )
     return table
 
 
+def _needs(rows: list[tuple[Row, Config, Forecast]]) -> Table:
+    """What each row takes: machines, memory and network."""
+    table = _empty(
+        "", "actors x lanes", "machines x cores", "GPU TFLOP/s", "memory, GB", "network, MB/s"
+    )
+    for row, config, found in rows:
+        machines = row.machines
+        tflops = f"{config.cluster.learners} x {machines.gpu_tflops:g}"
+        others = f", others {found.other_bytes / 1e9:.0f}" if found.other_bytes else ""
+        network = f"{found.sent_bytes / 1e6:,.0f} out, {found.received_bytes / 1e6:,.1f} in"
+        table.add_row(
+            row.name,
+            f"{row.actors:,} x {config.actor.lanes // row.actors}",
+            f"{machines.machines} x {machines.cores:g}",
+            tflops if machines.gpu_tflops else "-",
+            f"{found.first_bytes / 1e9:.1f}{others}",
+            network if machines.machines > 1 else "-",
+        )
+    return table
+
+
+def _empty(*columns: str) -> Table:
+    table = Table(box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0))
+    for index, name in enumerate(columns):
+        table.add_column(name, justify="right" if index else "left")
+    return table
+
+
+def _short(number: float) -> str:
+    """A large number in three digits: 2.65M."""
+    for unit, size in (("G", 1e9), ("M", 1e6), ("k", 1e3)):
+        if number >= size:
+            return f"{number / size:.3g}{unit}"
+    return f"{number:.3g}"
+
+
 def _bottlenecks(found: Forecast) -> Table:
     """Paces that each resource of the plan would allow by itself."""
-    table = Table(box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0))
-    table.add_column("resource of this plan")
-    table.add_column("allows, steps/s", justify="right")
-    table.add_column("in use", justify="right")
+    table = _empty("resource of this plan", "allows, steps/s", "in use")
     for resource in found.resources:
         use = found.steps_per_second / resource.pace
         table.add_row(resource.name, f"{resource.pace:,.0f}", f"{use:.0%}")

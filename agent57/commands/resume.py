@@ -11,6 +11,7 @@ from rich.console import Console
 from agent57.commands.options import parse, vouch_for
 from agent57.commands.train import mirrored
 from agent57.storage.folder import read_config
+from agent57.terminal.progress import waiting
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -30,12 +31,13 @@ class Resume:
 
 
 def main(args: list[str], console: Console) -> int:
-    """Go on with a run; 0 if it was finished, STOPPED if it was told to stop."""
+    """Continue a run. Return 0 if the run is finished, STOPPED if it was told to stop."""
     known = parse(Resume, "resume", args)
-    if known.trust:
-        vouch_for(known.run)
-    with mirrored(known.run, read_config(known.run)) if known.wandb else nullcontext():
+    with waiting(console, f"loading {known.run}"):
+        if known.trust:
+            vouch_for(known.run)
         from agent57.runtime.run import STOPPED, resume
 
+    with mirrored(known.run, read_config(known.run)) if known.wandb else nullcontext():
         is_finished = resume(known.run, known.frames, console, known.ray_address)
     return 0 if is_finished else STOPPED

@@ -11,7 +11,9 @@ from rich.table import Table
 from agent57.commands.options import parse
 from agent57.commands.train import SETTLED, apply_overrides, check_fields
 from agent57.config import Config, ConfigError, require
+from agent57.scores.aggregate import plus_minus
 from agent57.scores.published import Reference, check_reference
+from agent57.terminal.progress import waiting
 
 if TYPE_CHECKING:
     from agent57.experiments.jobs import Job
@@ -30,7 +32,7 @@ SETTLED_BY_SUITE = SETTLED | {
 
 @dataclass(frozen=True, kw_only=True)
 class SuiteOptions:
-    """Train task x agent x seed, resumable, and score them by the paper's rule.
+    """Train every agent on every task with every seed, and score the runs by the paper's rule.
 
     Any field of the configuration may follow as --group.field value.
     """
@@ -47,7 +49,7 @@ class SuiteOptions:
     only: str = ""
     """Of the desk suite, these tasks alone: NAME,NAME."""
     scale: str = "laptop"
-    """paper, laptop or tiny: the machine this is for."""
+    """paper, desktop, laptop or tiny: the machine this is for."""
     frames: int | None = None
     """Frames of each run; by default the scale's."""
     device: str = "auto"
@@ -64,7 +66,7 @@ class SuiteOptions:
 
 
 def num_seeds(known: SuiteOptions, agent: str) -> int:
-    """Return the runs of an agent on each task: as many as asked for, else as in the paper."""
+    """Return the number of seeds of an agent: as asked for, or as in the paper."""
     if known.seeds is not None:
         return known.seeds
     return PAPER_SEEDS if known.scale == "paper" and agent == "agent57" else SEEDS
@@ -90,17 +92,8 @@ def main(args: list[str], console: Console) -> None:
         return
     require(not known.only, f"--only is for the desk suite, not for {known.suite}")
 
-    from agent57.experiments.suite_runs import Entry, Suite, suite_names
-
-    suite = Suite(
-        name=known.suite,
-        scale=known.scale,
-        entries=tuple(
-            Entry(config=configured(known, task, agent, rest), num_seeds=num_seeds(known, agent))
-            for task in suite_names(known.suite)
-            for agent in agents
-        ),
-    )
+    with waiting(console, f"preparing {known.suite}"):
+        suite = _suite(known, agents, rest)
     out = known.out or Path("runs/suite")
     if known.runtime == "inline":
         _run(suite, out, known.jobs, reference, console)
@@ -117,6 +110,18 @@ def main(args: list[str], console: Console) -> None:
         _run(suite, out, known.jobs, reference, console, machines)
 
 
+def _suite(known: SuiteOptions, agents: tuple[str, ...], overrides: list[str]) -> "Suite":
+    """Return the runs that the options ask for."""
+    from agent57.experiments.suite_runs import Entry, Suite, suite_names
+
+    entries = tuple(
+        Entry(config=configured(known, task, agent, overrides), num_seeds=num_seeds(known, agent))
+        for task in suite_names(known.suite)
+        for agent in agents
+    )
+    return Suite(name=known.suite, scale=known.scale, entries=entries)
+
+
 def _run(
     suite: "Suite",
     out: Path,
@@ -125,7 +130,7 @@ def _run(
     console: Console,
     machines: "RemoteMachines | None" = None,
 ) -> "list[Job]":
-    """Train and score; results are written and printed also after an interruption."""
+    """Train and score. Results are written and printed after an interruption too."""
     from agent57.commands.queue_view import QueueView
     from agent57.experiments.jobs import launch_here
     from agent57.experiments.suite_runs import collect, prepare, train
@@ -155,16 +160,17 @@ def _desk(
     console: Console,
 ) -> None:
     """Train the desk suite, play the final policies and compare them with their targets."""
-    from agent57.commands.queue_view import QueueView
-    from agent57.experiments import desk
-
     require(
         not overrides and known.device == "auto" and known.runtime == "inline",
         "the desk suite measures the default settings: leave out --device, --runtime and fields",
     )
-    tasks, out = desk.chosen_tasks(known.only), known.out or Path("runs/desk")
-    baselines = desk.read_baselines(out / desk.BASELINES_FILE, tasks)
-    suite = desk.desk_suite(tasks, agents, known.scale, known.seeds, known.frames)
+    with waiting(console, "preparing the desk suite"):
+        from agent57.commands.queue_view import QueueView
+        from agent57.experiments import desk
+
+        tasks, out = desk.chosen_tasks(known.only), known.out or Path("runs/desk")
+        baselines = desk.read_baselines(out / desk.BASELINES_FILE, tasks)
+        suite = desk.desk_suite(tasks, agents, known.scale, known.seeds, known.frames)
     jobs = _run(suite, out, known.jobs, reference, console)
     with QueueView(console) as view:
         scores = desk.score_runs(tasks, jobs, view.tell)
@@ -181,7 +187,7 @@ def _desk(
 
 
 def configured(known: SuiteOptions, task: str, agent: str, overrides: list[str]) -> Config:
-    """The settings of one agent on one task."""
+    """Return the settings of one agent on one task."""
     from agent57.defaults import default_config
 
     config = default_config(task, agent, known.scale)
@@ -197,10 +203,14 @@ def show(results: dict[str, Any], console: Console) -> None:
         table.add_column(column, justify="left" if column in ("task", "agent") else "right")
     for row in results["scores"]:
         hns = "-" if row["hns"] is None else f"{100 * row['hns']:.1f}"
-        best = f"{row['score']:,.1f} ± {row['deviation']:,.1f}"
-        final = f"{row['final']:,.1f} ± {row['final_deviation']:,.1f}"
-        counts = (str(row["seeds"]), str(row["episodes"]))
-        table.add_row(row["game"], row["agent"], best, final, hns, *counts)
+        best = plus_minus(row["score"], row["deviation"], row["seeds"])
+        final = plus_minus(row["final"], row["final_deviation"], row["seeds"])
+        is_whole = row["seeds"] == row["planned_seeds"]
+        seeds = str(row["seeds"]) if is_whole else f"{row['seeds']} of {row['planned_seeds']}"
+        table.add_row(row["game"], row["agent"], best, final, hns, seeds, str(row["episodes"]))
+    for row in results["unscored"]:
+        seeds = f"0 of {row['planned_seeds']}"
+        table.add_row(row["game"], row["agent"], "-", "-", "-", seeds, "0")
     console.print(table)
     for agent, values in results["aggregates"]["paper"]["agents"].items():
         statistics = values["statistics"]

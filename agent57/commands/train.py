@@ -1,8 +1,6 @@
 """agent57 train."""
 
 import json
-import os
-import sys
 from collections.abc import Mapping
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, fields, replace
@@ -12,11 +10,13 @@ from typing import Any, Literal
 import tyro
 from rich.console import Console
 
-from agent57.commands.options import parse
+from agent57.commands.options import parse, vouch
 from agent57.config import Config, ConfigError, EnvConfig, require
 from agent57.presets import flatten, make_config
 from agent57.storage.folder import read_config_file
+from agent57.terminal.progress import waiting
 
+DEFAULT_ENV = "pong"
 SETTLED = {  # fields that options of their own decide
     "--run.agent": "--agent",
     "--run.scale": "--scale",
@@ -37,6 +37,8 @@ class Train:
 
     config: Path | None = None
     """Start from the settings in this file (the config.json of a run), not from the defaults."""
+    trust: bool = False
+    """With --config: run the code of an environment that is not an installed package."""
     agent: str | None = None
     """The system to train, agent57 by default; see `agent57 presets`."""
     env: str | None = None
@@ -46,7 +48,7 @@ class Train:
     wrapper: str = ""
     """module:function that wraps a Gymnasium environment; modules here are found too."""
     scale: str | None = None
-    """The machine: paper, laptop (the default) or tiny."""
+    """The machine: paper, desktop, laptop (the default) or tiny."""
     frames: int | None = None
     """Emulator frames to train for on Atari, agent steps elsewhere; by default the scale's."""
     seed: int | None = None
@@ -70,12 +72,14 @@ class Train:
 
 
 def main(args: list[str], console: Console) -> int:
-    """Start a run; 0 if it was finished, STOPPED if it was told to stop."""
-    config, out = configured(args)
+    """Start a run. Return 0 if the run is finished, STOPPED if it was told to stop."""
     known = parse(Train, "train", args, return_unknown_args=True)[0]
-    from agent57.envs.make import announcements
+    with waiting(console, f"preparing {known.config or known.env or DEFAULT_ENV}"):
+        config, out = configured(args)
+        from agent57.envs.make import announcements
 
-    for text in announcements(known.env or config.env.name, config.env):
+        texts = announcements(known.env or config.env.name, config.env)
+    for text in texts:
         console.print(text, markup=False, highlight=False, soft_wrap=True)
     with (
         mirrored(out, config) if known.wandb else nullcontext(),
@@ -88,21 +92,21 @@ def main(args: list[str], console: Console) -> int:
 
 
 def mirrored(path: Path, config: Config) -> AbstractContextManager[object]:
-    """A run's metrics sent to Weights & Biases while it trains."""
+    """Send a run's metrics to Weights & Biases while it trains."""
     from agent57.storage.wandb_mirror import WandbMirror
 
     return WandbMirror(path, config)
 
 
 def watched(path: Path) -> AbstractContextManager[object]:
-    """A live page about a run while it trains, in a process of its own."""
+    """Serve a live page about a run while it trains, from another process."""
     from agent57.commands.watch import PageProcess
 
     return PageProcess(path)
 
 
 def configured(args: list[str]) -> tuple[Config, Path]:
-    """The configuration and the run folder that the arguments ask for."""
+    """Return the configuration and the run folder that the arguments ask for."""
     known, rest = parse(Train, "train", args, return_unknown_args=True)
     config = starting_point(known, rest)
     named = {"seed": known.seed, "device": known.device, "frames": known.frames}
@@ -119,7 +123,7 @@ def configured(args: list[str]) -> tuple[Config, Path]:
 
 
 def starting_point(known: Train, args: list[str]) -> Config:
-    """The settings in --config, or the defaults of an agent on a task at a scale."""
+    """Return the settings in --config, or the defaults of an agent on a task at a scale."""
     named = {
         "--agent": known.agent,
         "--env": known.env,
@@ -128,24 +132,25 @@ def starting_point(known: Train, args: list[str]) -> Config:
         "--wrapper": known.wrapper or None,
     }
     if known.config is None:
+        require(not known.trust, "--trust is for --config: an environment you name is trusted")
         return _defaults(known, args)
     for name, value in named.items():
         require(value is None, f"{name} is settled by --config {known.config}: leave it out")
-    return read_config_file(known.config)
+    config = read_config_file(known.config)
+    if known.trust:
+        vouch(config.env)
+    return config
 
 
 def _defaults(known: Train, args: list[str]) -> Config:
-    """The defaults for the task that the options describe: its kind depends on all of them."""
+    """Return the defaults for the task. All options about the task decide how it is observed."""
     from agent57.defaults import default_config
-    from agent57.envs.gymnasium import trust
 
-    if ":" in (known.env or "") + known.wrapper and os.getcwd() not in sys.path:
-        sys.path.append(os.getcwd())  # the user typed the name of a module that may lie here
     agent, scale = known.agent or "agent57", known.scale or "laptop"
     env = EnvConfig(
-        name=known.env or "pong", kwargs=keywords(known.env_kwargs), wrapper=known.wrapper
+        name=known.env or DEFAULT_ENV, kwargs=keywords(known.env_kwargs), wrapper=known.wrapper
     )
-    trust(env.name)
+    vouch(env)  # the user typed these names
     about_env = [arg for arg in _with_values(args) if arg[0].startswith("--env.")]
     words = [word for arg in about_env for word in arg]
     env = apply_overrides(replace(make_config(agent, scale), env=env), words).env
@@ -153,7 +158,7 @@ def _defaults(known: Train, args: list[str]) -> Config:
 
 
 def _with_values(args: list[str]) -> list[list[str]]:
-    """Options, each with the words that follow it."""
+    """Group each option with the words that follow it."""
     found: list[list[str]] = []
     for arg in args:
         if arg.startswith("--") or not found:
@@ -164,7 +169,7 @@ def _with_values(args: list[str]) -> list[list[str]]:
 
 
 def keywords(given: tuple[str, ...]) -> str:
-    """Arguments name=value as a JSON object; "" for none."""
+    """Write arguments name=value as a JSON object; no arguments are ""."""
     found: dict[str, Any] = {}
     for word in given:
         name, is_pair, value = word.partition("=")
@@ -177,7 +182,7 @@ def keywords(given: tuple[str, ...]) -> str:
 
 
 def check_spread(known: Train, runtime: str, args: list[str]) -> None:
-    """Refuse options that spread a run which is not on a cluster, or over less than one process."""
+    """Refuse options of a cluster for a run in one process, and counts below one."""
     counts = {"--actors": known.actors, "--lanes-per-actor": known.lanes_per_actor}
     for name, value in {**counts, "--ray-address": known.ray_address or None}.items():
         require(value is None or runtime == "cluster", f"{name} is for --runtime cluster")
@@ -220,7 +225,7 @@ def on_cluster(config: Config, known: Train, args: list[str]) -> Config:
 def apply_overrides(
     config: Config, args: list[str], settled: Mapping[str, str] = SETTLED
 ) -> Config:
-    """The configuration with --group.field value options applied; fields `settled` are refused."""
+    """Apply options of the form --group.field value; refuse fields in `settled`."""
     if not args:
         return config
     known = {f"--{name}" for name in flatten(config)}

@@ -8,14 +8,12 @@ picture. It is never bootstrapped from. The last observation before the time cap
 from typing import Any
 
 import numpy as np
-import torch
 from ale_py.vector_env import AtariVectorEnv
 
 from agent57.config import EnvConfig, require
-from agent57.envs.episode_log import EpisodeLog, check_fits, rebuild
+from agent57.envs.episode_log import EpisodeLog, rebuild
 from agent57.envs.games import ATARI_GAMES
-from agent57.envs.pending import pending
-from agent57.envs.spec import EpisodeRecord, Lanes, Step
+from agent57.envs.spec import EpisodeRecord, Lanes, Step, pending
 from agent57.types import EnvSpec
 
 SCREEN = (210, 160)  # rows, columns of all 57 games
@@ -111,17 +109,10 @@ class AtariEnv:
 
     def state_dict(self) -> dict[str, Any]:
         """Seeds, actions and current observations of the running episodes."""
-        self._lanes.check_begun()
-        return {
-            "name": self.spec.name,
-            "is_playing": torch.from_numpy(self._lanes.is_playing.copy()),
-            "observation": torch.from_numpy(self._observation.copy()),
-            **self._log.state_dict(),
-        }
+        return self._log.state_dict(self._lanes, self._observation)
 
     def load_state_dict(self, state: dict[str, Any]) -> np.ndarray:
         """Replay the saved episodes; a mask of the lanes that came out the same."""
-        check_fits(self, state)
         return rebuild(self, state)
 
     def close(self) -> None:

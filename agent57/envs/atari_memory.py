@@ -5,6 +5,7 @@ emulator plays it again and comes to the same states, bit for bit.
 """
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 
 import numpy as np
 from ale_py import ALEInterface, LoggerMode, roms
@@ -13,7 +14,17 @@ from agent57.config import EnvConfig
 from agent57.envs.atari import AtariEnv
 from agent57.envs.spec import EpisodeRecord
 
-ROOM_BYTES = {"montezuma_revenge": 3}  # the byte that holds the room, by game
+
+@dataclass(frozen=True, kw_only=True)
+class PlaceBytes:
+    """The bytes that hold the room, and the player's column and height in it."""
+
+    room: int
+    x: int
+    y: int
+
+
+PLACE_BYTES = {"montezuma_revenge": PlaceBytes(room=3, x=42, y=43)}  # by game
 
 
 class MemoryReader:
@@ -27,9 +38,9 @@ class MemoryReader:
         self._rom = rom
         self._env = AtariEnv(config.name, 1, config)  # tells how many no-ops a seed begins with
 
-    def bytes_of(self, record: EpisodeRecord, index: int) -> np.ndarray:
-        """Return one byte of memory at the start of an episode and after each action."""
-        return np.array([memory[index] for memory in self._replay(record)], np.uint8)
+    def bytes_of(self, record: EpisodeRecord, *indices: int) -> np.ndarray:
+        """Return bytes of memory at the start of an episode and after each action, [T + 1, K]."""
+        return np.array([memory[list(indices)] for memory in self._replay(record)], np.uint8)
 
     def _replay(self, record: EpisodeRecord) -> Iterator[np.ndarray]:
         emulator = ALEInterface()
@@ -53,13 +64,21 @@ class MemoryReader:
         self._env.close()
 
 
-def rooms_visited(records: list[EpisodeRecord], config: EnvConfig) -> list[set[int]] | None:
-    """Return the rooms that each episode saw; None where a game's rooms are not known."""
-    if config.name not in ROOM_BYTES:
+def places_visited(records: list[EpisodeRecord], config: EnvConfig) -> list[np.ndarray] | None:
+    """Return room, x and y after each action of each episode; None where a game's are not known."""
+    if config.name not in PLACE_BYTES:
         return None
+    place = PLACE_BYTES[config.name]
     reader = MemoryReader(config)
     try:
-        seen = [reader.bytes_of(record, ROOM_BYTES[config.name]) for record in records]
+        return [reader.bytes_of(record, place.room, place.x, place.y) for record in records]
     finally:
         reader.close()
-    return [{int(room) for room in np.unique(rooms)} for rooms in seen]
+
+
+def rooms_visited(records: list[EpisodeRecord], config: EnvConfig) -> list[set[int]] | None:
+    """Return the rooms that each episode saw; None where a game's rooms are not known."""
+    places = places_visited(records, config)
+    if places is None:
+        return None
+    return [{int(room) for room in np.unique(visited[:, 0])} for visited in places]

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from agent57.envs.spec import EpisodeRecord, VectorEnv
+from agent57.envs.spec import EpisodeRecord, Lanes, VectorEnv
 
 FIRST_CAPACITY = 1024  # actions per lane before the log grows
 
@@ -48,10 +48,14 @@ class EpisodeLog:
         """Return a lane's running episode."""
         return EpisodeRecord(seed=int(self.seed[lane]), actions=self.actions(lane))
 
-    def state_dict(self) -> dict[str, Any]:
-        """Tensors that `rebuild` takes, beside the observation and the lanes that are playing."""
+    def state_dict(self, lanes: Lanes, observation: np.ndarray) -> dict[str, Any]:
+        """The running episodes and their current observations, as `rebuild` takes them."""
+        lanes.check_begun()
         is_played = np.arange(self._actions.shape[1]) < self.num_steps[:, None]
         return {
+            "name": lanes.name,
+            "is_playing": torch.from_numpy(lanes.is_playing.copy()),
+            "observation": torch.from_numpy(observation.copy()),
             "seed": torch.from_numpy(self.seed.copy()),
             "num_steps": torch.from_numpy(self.num_steps.copy()),
             "returns": torch.from_numpy(self.returns.copy()),
@@ -64,8 +68,9 @@ def rebuild(env: VectorEnv, state: dict[str, Any]) -> np.ndarray:
 
     All lanes are played in one pass that they finish together: a lane of n actions begins its
     episode when the longest has n left. Until then, or once it departs from what was saved, it
-    plays anything.
+    plays anything. A state of another environment or of another number of lanes is refused.
     """
+    check_fits(env, state)
     num_steps, seeds = state["num_steps"].numpy(), state["seed"].numpy()
     plan = _ending_together(state["actions"].numpy(), num_steps)
     returns = np.zeros(env.num_lanes)

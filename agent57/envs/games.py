@@ -25,22 +25,22 @@ _ID = re.compile(r"(?:ALE/)?([A-Za-z_]+?)(?:NoFrameskip|Deterministic)?(?:-v\d+)
 
 
 def game_named(name: str) -> str | None:
-    """The paper's name of the game that `name` means: Pong, ALE/Pong-v5, PongNoFrameskip-v4.
+    """Return the paper's name of a game from Pong, ALE/Pong-v5, PongNoFrameskip-v4 and so on.
 
-    Ids of the console's memory (Pong-ram-v4) mean no game of the paper.
+    Return None for other names, also for ids of the console's memory (Pong-ram-v4).
     """
     match = _ID.fullmatch(name)
     return _BY_LETTERS.get(match[1].replace("_", "").lower()) if match else None
 
 
 def with_paper_name(config: EnvConfig) -> EnvConfig:
-    """The same task under the paper's name, if it is a game and `raw` does not ask for the id."""
+    """Rename an Atari id to the paper's name of the game, unless `raw` asks for the id."""
     game = None if config.raw else game_named(config.name)
     return config if game is None else dataclasses.replace(config, name=game)
 
 
 def renaming(given: str, config: EnvConfig) -> str:
-    """One line that says how an id of a game is played; "" if the name was the paper's."""
+    """Return a line that says how an Atari id is played; "" if the name was the paper's."""
     if given == config.name or config.name not in ATARI_GAMES:
         return ""
     return (

@@ -1,5 +1,6 @@
-"""Any Gymnasium environment with discrete actions, many lanes at once. No preprocessing but the
-layout: images as planes, everything else as a vector.
+"""Any Gymnasium environment with discrete actions, in many lanes at once.
+
+The only preprocessing is the layout: images become planes, everything else becomes a vector.
 """
 
 import contextlib
@@ -23,21 +24,21 @@ from typing import Any
 
 import gymnasium
 import numpy as np
-import torch
 from gymnasium import spaces
 from gymnasium.vector import AsyncVectorEnv, AutoresetMode, SyncVectorEnv, VectorEnv
 from gymnasium.vector.utils import iterate
 
 from agent57.config import ConfigError, EnvConfig, require
-from agent57.envs.episode_log import EpisodeLog, check_fits, rebuild
+from agent57.envs.episode_log import EpisodeLog, rebuild
 from agent57.envs.own import maker_of, takes_num_envs
-from agent57.envs.pending import pending
-from agent57.envs.spec import EnvironmentFault, EpisodeRecord, Lanes, Step
+from agent57.envs.spec import EnvironmentFault, EpisodeRecord, Lanes, Step, pending
 from agent57.envs.views import actions_of, part_names, view_of
 from agent57.types import EnvSpec
 
 # What is usually seen of the observations of some packages, where nobody says it: their ids, parts.
 USUAL_PARTS = {"MiniGrid-": ("image",)}
+# Where packages declare functions that register ids; Gymnasium itself called these before 1.0.
+ENTRY_POINT_GROUPS = ("gymnasium.envs", "gymnasium.envs.__root__")
 
 if importlib.util.find_spec("ale_py") is not None:
     gymnasium.register_envs(importlib.import_module("ale_py"))
@@ -96,8 +97,8 @@ class GymnasiumEnv:
         if self._render_mode is None:
             raise ValueError(f"{self.spec.name} draws no pictures: it has no rgb_array render mode")
         if isinstance(self._envs, SyncVectorEnv):
-            return np.asarray(self._call("render", self._envs.envs[lane].render))
-        return np.asarray(self._call("render", self._envs.render)[lane])
+            return _picture(self._call("render", self._envs.envs[lane].render))
+        return _picture(self._call("render", self._envs.render)[lane])
 
     def running_episode(self, lane: int) -> EpisodeRecord | None:
         """Return the seed and the actions of the lane's episode."""
@@ -105,17 +106,10 @@ class GymnasiumEnv:
 
     def state_dict(self) -> dict[str, Any]:
         """Seeds, actions and current observations of the running episodes."""
-        self._lanes.check_begun()
-        return {
-            "name": self.spec.name,
-            "is_playing": torch.from_numpy(self._lanes.is_playing.copy()),
-            "observation": torch.from_numpy(self._observation.copy()),
-            **self._log.state_dict(),
-        }
+        return self._log.state_dict(self._lanes, self._observation)
 
     def load_state_dict(self, state: dict[str, Any]) -> np.ndarray:
         """Replay the saved episodes; a mask of the lanes that came out the same."""
-        check_fits(self, state)
         return rebuild(self, state)
 
     def close(self) -> None:
@@ -123,7 +117,7 @@ class GymnasiumEnv:
         self._envs.close()
 
     def _ask(self, what: str, *args: object, **kwargs: object) -> Any:  # noqa: ANN401
-        """Have all lanes step or reset; those in processes of their own have limited time."""
+        """Let all lanes step or reset. Lanes in other processes must answer in time."""
         envs = self._envs
         if not isinstance(envs, AsyncVectorEnv):
             return self._call(what, getattr(envs, what), *args, **kwargs)
@@ -137,7 +131,7 @@ class GymnasiumEnv:
         *args: object,
         **kwargs: object,
     ) -> Any:  # noqa: ANN401
-        """Return the lanes' answer; whatever goes wrong in them comes out as EnvironmentFault."""
+        """Call the lanes and return their answer; any error becomes an `EnvironmentFault`."""
         try:
             with pending(f"{self.spec.name}: {what}"):
                 return function(*args, **kwargs)
@@ -157,7 +151,7 @@ class GymnasiumEnv:
             raise EnvironmentFault(f"{self.spec.name}: {_named(cause)}") from cause
 
     def _silent_lanes(self) -> list[int]:
-        """Lanes in processes of their own that have not answered."""
+        """Return the lanes in other processes that have not answered."""
         pipes = enumerate(self._envs.parent_pipes)
         return [lane for lane, pipe in pipes if pipe is not None and not pipe.poll(0)]
 
@@ -178,7 +172,7 @@ class GymnasiumEnv:
 
 
 class _Lane(gymnasium.Wrapper):
-    """One environment as its player sees it; what it raises says which lane it was."""
+    """One environment as its player sees it. Its errors name the lane."""
 
     def __init__(self, config: EnvConfig, lane: int, render_mode: str | None) -> None:
         if multiprocessing.parent_process() is not None:
@@ -251,7 +245,7 @@ class _VectorLanes:
 
 
 def _make_lanes(config: EnvConfig, num_lanes: int, render_mode: str | None) -> Any:  # noqa: ANN401
-    """E lanes, from a maker of vectors or one by one."""
+    """Make E lanes, one by one or with a maker of vector environments."""
     maker = maker_of(config.name)
     if maker is not None and takes_num_envs(maker):
         return _VectorLanes(config, maker(num_envs=num_lanes, **config.keywords))
@@ -261,7 +255,7 @@ def _make_lanes(config: EnvConfig, num_lanes: int, render_mode: str | None) -> A
 
 
 def parts_seen(config: EnvConfig) -> tuple[str, ...]:
-    """The parts of an observation that are seen; () is all of them."""
+    """Return the parts of an observation that the agent sees; () means all parts."""
     if config.observe:
         return config.observe
     usual = (parts for prefix, parts in USUAL_PARTS.items() if config.name.startswith(prefix))
@@ -269,7 +263,7 @@ def parts_seen(config: EnvConfig) -> tuple[str, ...]:
 
 
 def parts_unseen(config: EnvConfig) -> list[str]:
-    """The parts of the observations of a Gymnasium id that a run does not see."""
+    """Return the parts of the observations that a run does not see."""
     seen, maker = parts_seen(config), maker_of(config.name)
     is_vector = maker is not None and takes_num_envs(maker)
     env: Any = _make_one_vector(config) if is_vector else _make(config, None)
@@ -281,7 +275,7 @@ def parts_unseen(config: EnvConfig) -> list[str]:
 
 
 def unknown_name(name: str, known: Iterable[str]) -> ConfigError:
-    """The error for a name that is neither in `known` nor registered, with the nearest that are."""
+    """Return the error for an unknown name, with the nearest known names."""
     names = {_bare(candidate): candidate for candidate in (*gymnasium.registry, *known)}
     nearest = [names[match] for match in difflib.get_close_matches(_bare(name), names, cutoff=0.75)]
     hint = (
@@ -296,13 +290,18 @@ def unknown_name(name: str, known: Iterable[str]) -> ConfigError:
 
 
 def _bare(name: str) -> str:
-    """A name without its version, which all ids have in common."""
+    """Strip the version from an id, so that ids are compared by their names."""
     return re.sub(r"-v\d+$", "", name.lower())
 
 
 def _example(name: str) -> str:
-    package = re.split(r"[-/:_]", name)[0].lower() or "package"
-    return f"{package}_env:{name}" if name.isidentifier() or "-" in name else "package:Task-v0"
+    """Write a name as package:id, with a package of a similar name that is installed if any is."""
+    word = re.split(r"[-/:_]", name)[0].lower()
+    if not word.isidentifier():
+        return "package:Task-v0"
+    guesses = (f"{word}_env", word, f"gym_{word}")
+    installed = (guess for guess in guesses if importlib.util.find_spec(guess) is not None)
+    return f"{next(installed, guesses[0])}:{name}"
 
 
 def is_registered(name: str) -> bool:
@@ -322,19 +321,29 @@ def is_registered(name: str) -> bool:
             raise ConfigError(
                 f"env.name {name!r} needs the package {package}: pip install {extra}"
             ) from cause
+        if name_there not in gymnasium.registry:
+            _register_declared(package)
     return name_there in gymnasium.registry
+
+
+def _register_declared(package: str) -> None:
+    """Call the functions by which an installed package declares its ids, as its metadata says."""
+    for group in ENTRY_POINT_GROUPS:
+        for entry in importlib.metadata.entry_points(group=group):
+            if entry.module.partition(".")[0] == package.partition(".")[0]:
+                entry.load()()
 
 
 _trusted: set[str] = set()
 
 
 def trust(name: str) -> None:
-    """Let an environment name import any module: the user typed it, or vouches for it."""
+    """Let an environment name import any module: the user typed the name, or vouches for it."""
     _trusted.add(name)
 
 
 def _check_trusted(name: str, package: str) -> None:
-    """Refuse to import a module that only lies around: a run folder may have brought it along."""
+    """Refuse to import a module that is not installed: a run folder may have brought it along."""
     module = package.partition(".")[0]
     if name in _trusted or module in sys.modules:
         return
@@ -347,7 +356,7 @@ def _check_trusted(name: str, package: str) -> None:
 
 
 def _is_installed(module: str, spec: importlib.machinery.ModuleSpec) -> bool:
-    """Whether a module belongs to Python or to an installed package, editable ones included."""
+    """Tell whether a module belongs to Python or to an installed (or editable) package."""
     if spec.origin in ("built-in", "frozen"):
         return True
     paths = sysconfig.get_paths()
@@ -361,7 +370,7 @@ def _is_installed(module: str, spec: importlib.machinery.ModuleSpec) -> bool:
 
 
 def _make(config: EnvConfig, render_mode: str | None) -> gymnasium.Env:
-    """One environment, with its arguments and its wrapper."""
+    """Make one environment with its arguments and its wrapper."""
     name = config.name
     try:
         maker, keywords = _maker(name), config.keywords
@@ -381,7 +390,7 @@ def _make(config: EnvConfig, render_mode: str | None) -> gymnasium.Env:
 
 
 def _maker(name: str) -> Callable[..., gymnasium.Env] | None:
-    """What makes an environment; None for an id that Gymnasium makes."""
+    """Return the function that makes an environment; None for an id that Gymnasium makes."""
     own = maker_of(name)
     if own is None and not is_registered(name):
         package, _, attribute = name.rpartition(":")
@@ -413,7 +422,7 @@ def import_named(config: EnvConfig, module: str) -> None:
 
 
 def _survey(config: EnvConfig) -> tuple[EnvSpec, str | None]:
-    """What a player must know of the environment, and how it draws itself if it can."""
+    """Return what a player must know of the environment, and its render mode if it has one."""
     name, maker = config.name, maker_of(config.name)
     is_vector = maker is not None and takes_num_envs(maker)
     env: Any = _make_one_vector(config) if is_vector else _make(config, None)
@@ -450,6 +459,14 @@ def _make_one_vector(config: EnvConfig) -> VectorEnv:
         raise ConfigError(
             f"env.name {config.name!r} cannot be made: {_first_line(cause)}"
         ) from cause
+
+
+def _picture(drawn: Any) -> np.ndarray:  # noqa: ANN401
+    """Return a drawing in bytes; some packages draw in float numbers from 0 to 1."""
+    picture = np.asarray(drawn)
+    if picture.dtype.kind == "f":
+        picture = np.rint(255 * picture.clip(0, 1)).astype(np.uint8)
+    return picture
 
 
 def _action_names(env: gymnasium.Env, num_actions: int) -> tuple[str, ...]:

@@ -1,4 +1,4 @@
-"""From the name of a task to its lanes."""
+"""Makes the lanes of a task from its name."""
 
 import dataclasses
 
@@ -26,7 +26,7 @@ OF_GYMNASIUM = ("parallel", "kwargs", "wrapper")
 
 
 def check_options(config: EnvConfig) -> None:
-    """Refuse a setting that is not the default and that the task has no use for."""
+    """Refuse settings that have no effect on the task, unless they have their default."""
     unused: tuple[str, ...] = (*PREPROCESSING, *OF_GYMNASIUM)
     if config.name in ATARI_GAMES:
         unused = OF_GYMNASIUM
@@ -47,7 +47,7 @@ def check_options(config: EnvConfig) -> None:
 
 
 def make_env(config: EnvConfig, num_lanes: int) -> VectorEnv:
-    """Lanes of a paper game, the random coin, a toy, or a Gymnasium id with discrete actions."""
+    """Make lanes of a game, the random coin, a toy, or a Gymnasium id with discrete actions."""
     config = with_paper_name(config)
     if config.name in ATARI_GAMES:
         try:
@@ -68,7 +68,7 @@ def make_env(config: EnvConfig, num_lanes: int) -> VectorEnv:
 
 
 def announcements(given: str, config: EnvConfig) -> list[str]:
-    """What a user should know of a task before it is trained on, a line each.
+    """Return lines that a user should read before training: renamed games, unseen parts.
 
     given: the name as the user wrote it
     """
@@ -84,7 +84,7 @@ def announcements(given: str, config: EnvConfig) -> list[str]:
 
 
 def check_env(config: EnvConfig) -> EnvSpec:
-    """What a player must know of the task, after one lane of it could be made and reset.
+    """Make and reset one lane of the task, and return what a player must know of it.
 
     A name or setting that cannot work raises `ConfigError`; nothing is left behind.
     """

@@ -25,12 +25,12 @@ def register_env(name: str, maker: Maker) -> None:
 
 
 def maker_of(name: str) -> Maker | None:
-    """The maker that was registered under a name."""
+    """Return the maker that was registered under a name, if any."""
     return _makers.get(name)
 
 
 def takes_num_envs(maker: Maker) -> bool:
-    """Whether a maker makes vectors of environments."""
+    """Tell whether a maker makes vector environments."""
     try:
         return "num_envs" in inspect.signature(maker).parameters
     except (TypeError, ValueError):  # builtins without a signature
@@ -38,7 +38,7 @@ def takes_num_envs(maker: Maker) -> bool:
 
 
 def name_of(env: str | Maker) -> str:
-    """The name of a task that is given as a name, a class or a function; objects are registered."""
+    """Return the name of a task; a class or function is registered under its own name."""
     if isinstance(env, str):
         return env
     if not callable(env):

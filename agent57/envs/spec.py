@@ -1,8 +1,13 @@
 """The contract of environments of E lanes, and the checks that all of them share.
 
-No environment lives here.
+`pending` tells a watcher in another thread which environment call is under way, and since when. No
+environment lives here.
 """
 
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -11,6 +16,7 @@ import numpy as np
 from agent57.types import EnvSpec
 
 MAX_SEED = 2**31 - 1
+_calls: dict[int, list[tuple[str, float]]] = {}  # by thread; a call may contain another
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -32,7 +38,7 @@ class EpisodeRecord:
 
 
 class EnvironmentFault(RuntimeError):
-    """An environment broke its contract or raised while it played: names it, and the lane if known.
+    """An environment raised or broke its contract; the text names it, and the lane if known.
 
     The cause is chained where there is one. What the environment does next is undefined.
     """
@@ -152,3 +158,20 @@ class Lanes:
         """Take over which lanes have a running episode."""
         self.is_playing = is_playing.copy()
         self._was_reset = True
+
+
+@contextmanager
+def pending(text: str) -> Iterator[None]:
+    """Mark a call of this thread as under way; `text` says whose, such as "lane 3: step"."""
+    calls = _calls.setdefault(threading.get_ident(), [])
+    calls.append((text, time.monotonic()))
+    try:
+        yield
+    finally:
+        calls.pop()
+
+
+def pending_call(thread: int) -> tuple[str, float] | None:
+    """Return the innermost call of a thread and when it began (monotonic seconds), if any."""
+    calls = _calls.get(thread)
+    return calls[-1] if calls else None

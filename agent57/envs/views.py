@@ -32,17 +32,17 @@ class View:
 
     @property
     def dtype(self) -> Literal["uint8", "float32"]:
-        """Of the arrays that `see` returns."""
+        """Type of the arrays that `see` returns."""
         return "float32" if self.kind == "vector" else "uint8"
 
 
 def part_names(space: spaces.Space) -> list[str]:
-    """Names of the parts of a Dict or Tuple, dotted where they are nested; none of other spaces."""
+    """Return the names of the parts of a Dict or Tuple, with dots where they are nested."""
     return [".".join(map(str, path)) for path, _ in _parts(space) if path]
 
 
 def view_of(name: str, space: spaces.Space, observe: tuple[str, ...]) -> View:
-    """How observations of `space` are seen: the parts that `observe` names, or all of them."""
+    """Return the view of `space`: of the parts that `observe` names, or of all parts."""
     parts = {".".join(map(str, path)) or "image": (path, part) for path, part in _parts(space)}
     for chosen in observe:
         require(
@@ -62,7 +62,7 @@ def view_of(name: str, space: spaces.Space, observe: tuple[str, ...]) -> View:
 
 
 def actions_of(name: str, space: spaces.Space) -> tuple[int, Callable[[int], Any]]:
-    """The number of actions of `space`, and the action that each index stands for."""
+    """Return the number of actions of `space`, and a function from index to action."""
     if isinstance(space, spaces.Discrete):
         start = int(space.start)
         return int(space.n), lambda index: start + index
@@ -91,7 +91,7 @@ def actions_of(name: str, space: spaces.Space) -> tuple[int, Callable[[int], Any
 
 
 def _parts(space: spaces.Space, path: tuple[Any, ...] = ()) -> Iterator[tuple[tuple, spaces.Space]]:
-    """The spaces that are no container, each with the keys that lead to it."""
+    """Yield every space that is not a container, with the keys that lead to it."""
     if isinstance(space, spaces.Dict):
         for key, part in space.spaces.items():
             yield from _parts(part, (*path, key))
@@ -103,7 +103,7 @@ def _parts(space: spaces.Space, path: tuple[Any, ...] = ()) -> Iterator[tuple[tu
 
 
 def _at(path: tuple[Any, ...], view: View) -> View:
-    """The view of a part, given the whole observation."""
+    """Return the view of a part that takes the whole observation."""
     if not path:
         return view
 
@@ -116,7 +116,7 @@ def _at(path: tuple[Any, ...], view: View) -> View:
 
 
 def _part_view(name: str, key: str, space: spaces.Space, parts: list[str]) -> View:
-    """How one part is seen, or the reason why it cannot be."""
+    """Return the view of one part, or say in an error why the agent cannot see it."""
     if isinstance(space, spaces.Discrete):
         start, row = int(space.start), np.eye(int(space.n), dtype=np.float32)
         return _vector(int(space.n), lambda index: row[int(index) - start])
@@ -147,7 +147,7 @@ def _part_view(name: str, key: str, space: spaces.Space, parts: list[str]) -> Vi
 
 
 def _box_view(space: spaces.Box) -> View | None:
-    """An image as planes, or a vector; None if it is neither."""
+    """View a box as an image or as a vector; None if it is neither."""
     is_image = len(space.shape) in (2, 3)
     if is_image and space.dtype in (np.uint8, np.bool_):
         return _image_view(space)
@@ -159,7 +159,7 @@ def _box_view(space: spaces.Box) -> View | None:
 
 
 def _planes(shape: tuple[int, ...]) -> tuple[tuple[int, ...], tuple[int, ...]]:
-    """The shape of an image as planes [C, Y, X], and the order of the axes that gives it."""
+    """Return the shape of an image as planes [C, Y, X], and the order of axes for it."""
     if len(shape) == 2:
         return (1, *shape), (0, 1)
     if shape[0] <= 4 < shape[2]:  # planes already, such as a stack of frames
@@ -178,7 +178,7 @@ def _image_view(space: spaces.Box) -> View:
 
 
 def _float_image_view(space: spaces.Box) -> View | None:
-    """A picture of float numbers, in 256 steps between its bounds; None if it has no bounds."""
+    """View a float image in 256 steps between its bounds; None if it has no bounds."""
     low, high = float(space.low.min()), float(space.high.max())
     if not (math.isfinite(low) and math.isfinite(high) and low < high):
         return None
@@ -200,7 +200,7 @@ def _vector(size: int, see: Callable[[Any], np.ndarray]) -> View:
 
 
 def _fused(name: str, parts: dict[str, tuple[tuple[Any, ...], View]]) -> View:
-    """Several parts as one: their images stacked as planes, their numbers beside them."""
+    """Join several parts: images are stacked as planes, numbers stand beside them."""
     views = {key: _at(path, view) for key, (path, view) in parts.items()}
     images = {key: view for key, view in views.items() if view.kind != "vector"}
     vectors = [view for view in views.values() if view.kind == "vector"]

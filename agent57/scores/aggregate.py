@@ -59,7 +59,7 @@ class Aggregate:
 
     @property
     def coverage(self) -> str:
-        """How much of the suite there is, in words."""
+        """The finished share of the suite, in words."""
         num_games, counts = len(self.hns), self.num_runs.values()
         runs = str(min(counts)) if len(set(counts)) == 1 else f"{min(counts)} to {max(counts)}"
         of_suite = f"{num_games} of {num_games + len(self.missing_games)} games"
@@ -89,6 +89,12 @@ class PaperScore:
         return min(self.num_episodes) >= self.window_episodes
 
 
+def plus_minus(mean: float, deviation: float | None, num_seeds: int) -> str:
+    """Write a mean with its deviation over seeds; one seed has no deviation to show."""
+    is_known = deviation is not None and num_seeds > 1
+    return f"{mean:,.1f} ± {deviation:,.1f}" if is_known else f"{mean:,.1f}"
+
+
 def iqm(scores: Floats) -> Floats:
     """Interquartile mean: the mean of the middle half of all `[..., runs, games]` scores."""
     flat = np.sort(scores.reshape(*scores.shape[:-2], -1), axis=-1)
@@ -97,14 +103,14 @@ def iqm(scores: Floats) -> Floats:
 
 
 def optimality_gap(scores: Floats, target: float = 1.0) -> Floats:
-    """By how much all `[..., runs, games]` scores miss the target on average: E (target - s)^+."""
+    """Mean shortfall E (target - s)^+ of all `[..., runs, games]` scores."""
     return np.asarray(target - np.minimum(scores, target).mean((-2, -1)))
 
 
 def all_statistics(scores: Floats) -> dict[str, Floats]:
     """Every aggregate of `[..., runs, games]` scores.
 
-    Those of the paper's table 1 are of the mean over runs, those of rliable of all runs.
+    The paper's table 1 aggregates means over runs; rliable's aggregates are over all runs.
     """
     paper = suite_statistics(scores.mean(-2))
     return paper | {"iqm": iqm(scores), "optimality_gap": optimality_gap(scores)}
@@ -189,7 +195,7 @@ def probability_of_improvement(
     point = _win_rate(equal_weight(first), equal_weight(second))
     if max(len(scores) for runs in (first, second) for scores in runs.values()) == 1:
         return Estimate(point=float(point), low=None, high=None)
-    first_rng, second_rng = rng.spawn(2)  # either side draws the same whatever the other's size
+    first_rng, second_rng = rng.spawn(2)  # each side's draws do not depend on the size of the other
     draws = zip(
         resampled(first, num_resamples, first_rng, chunk=1000),
         resampled(second, num_resamples, second_rng, chunk=1000),

@@ -130,7 +130,7 @@ def capped(hns: float) -> float:
 
 
 def published(agent: str, game: str, reference: Reference) -> Published | None:
-    """What the paper reports for an agent or ablation; None where it did not play that game."""
+    """The paper's score of an agent or ablation; None for games that it did not play."""
     known = (*AGENTS, *ABLATIONS)
     require(agent in known, f"no published scores of {agent!r}; known are {', '.join(known)}")
     baseline(game, reference)  # an unknown game is an error, an unplayed one is not
@@ -186,7 +186,7 @@ def published_table1() -> dict[str, dict[str, float]]:
 
 
 def reference_note(reference: Reference) -> str:
-    """Which human and random scores are in use, and how the field differs."""
+    """The human and random scores in use, and the differences from other sources."""
     check_reference(reference)
     means = {name: table1(name)["agent57"]["mean"] for name in REFERENCES}
     (game, theirs), ours = *DQN_ZOO_RANDOM.items(), _rows("atari57")

@@ -1,4 +1,4 @@
-"""Plays whole episodes with a trained run, several lanes at once, and sums them up."""
+"""Plays whole episodes with a trained run, in several lanes at once, and summarises them."""
 
 import dataclasses
 import os
@@ -19,7 +19,8 @@ from agent57.envs.spec import EnvironmentFault, VectorEnv
 from agent57.player import Player
 from agent57.runtime.run import RunFailed, choose_device
 from agent57.scores.published import human_normalised, suite_games
-from agent57.storage.folder import check_json, make_own_folder, write_atomic, write_json
+from agent57.storage.files import make_own_folder, write_atomic
+from agent57.storage.folder import check_json, write_json
 from agent57.terminal.progress import ProgressView
 from agent57.trained.policy_file import read_trained
 from agent57.trained.trained_run import TrainedRun
@@ -35,7 +36,7 @@ VIDEO_FOLDER = "videos"  # in the run folder, where the report looks for them
 
 @dataclass(frozen=True, kw_only=True)
 class Trial:
-    """What to play."""
+    """How many episodes to play, with which arm, and what to write."""
 
     episodes: int = 10
     arm: int | None = None  # the evaluator's best
@@ -62,21 +63,22 @@ class Film:
         self._camera: EpisodeCamera | None = None
 
     def begin(self, env: VectorEnv) -> None:
-        """The episode has just begun."""
+        """Film the first picture of the episode."""
         if self._overlay is not None:
             self._overlay.action_names = env.spec.action_names
         fps = FPS_ATARI if env.spec.frames_per_step > 1 else FPS
         self._camera = EpisodeCamera(self._file, self._overlay, _picture(env), fps)
 
     def see(self, env: VectorEnv, player: Player, played: Played) -> None:
-        """One more step was played."""
+        """Film one more step."""
         assert self._camera is not None, "begin comes first"
         factors = {} if player.curiosity is None else player.curiosity.last
         novelty = float(factors["novelty"][0]) if factors else None
-        self._camera.see(played, novelty, _picture(env))
+        policy = player.policy(played)
+        self._camera.see(played, novelty, _picture(env), None if policy is None else policy[0])
 
     def close(self) -> str:
-        """Finish the file; what is in it."""
+        """Finish the file and describe it."""
         if self._camera is None:
             return "nothing"
         self._camera.close()
@@ -99,12 +101,12 @@ def play_episodes(
     film: Film | None = None,
     on_end: Callable[[int, int], None] | None = None,
 ) -> list[Episode]:
-    """The first `num_episodes` to begin, in that order.
+    """Play the first `num_episodes` episodes that begin, and return them in that order.
 
-    `on_end` is called with the number of an episode that has just ended, and with its lane.
+    on_end: called with the number of an episode that has just ended, and with its lane
 
-    The first to end would be a biased choice: short ones. Lanes that have nothing left to do play
-    on, because all lanes step together.
+    The first episodes to end would be a biased sample: the short ones. Lanes without a further
+    episode to play go on, because all lanes step together.
     """
     num_begun = 0
     number = np.full(env.num_lanes, -1)  # of the episode in each lane
@@ -134,7 +136,7 @@ def play_episodes(
 
 
 def evaluate(path: Path, trial: Trial, json_file: Path | None, console: Console) -> dict[str, Any]:
-    """`agent57 evaluate`: play, print a table, write the video and the numbers if asked to."""
+    """Play episodes and print a table; write the video and the numbers if asked to."""
     if trial.video is not None:
         check_video(trial.video)
     if json_file is not None:
@@ -194,7 +196,7 @@ def _keep_in_run(video: Path, path: Path, console: Console) -> None:
 def summary(
     run: TrainedRun, arm: int, epsilon: float, seed: int, episodes: list[Episode]
 ) -> dict[str, Any]:
-    """How the episodes went, ready for JSON."""
+    """Summarise the episodes in plain values, ready for JSON."""
     returns = np.array([episode.episode_return for episode in episodes])
     beta, gamma = run.beta_gamma(arm)
     result: dict[str, Any] = {
@@ -222,6 +224,15 @@ def summary(
     return result
 
 
+def _spread(result: dict[str, Any]) -> str:
+    """Write the mean return, and how it varies if there are several episodes."""
+    mean = f"{result['return_mean']:,.2f}"
+    if result["num_episodes"] == 1:
+        return mean
+    low, high = f"{result['return_min']:,.2f}", f"{result['return_max']:,.2f}"
+    return f"{mean} ± {result['return_std']:,.2f}  (min {low}, max {high})"
+
+
 def _table(result: dict[str, Any]) -> Table:
     table = Table(show_header=False)
     rows = {
@@ -229,8 +240,7 @@ def _table(result: dict[str, Any]) -> Table:
         "arm": f"{result['arm']}{' (best)' if result['is_best_arm'] else ''}, "
         f"beta {result['beta']:.4g}, gamma {result['gamma']:.6g}",
         "episodes": f"{result['num_episodes']}, epsilon {result['epsilon']:g}",
-        "return": f"{result['return_mean']:,.2f} ± {result['return_std']:,.2f}  "
-        f"(min {result['return_min']:,.2f}, max {result['return_max']:,.2f})",
+        "return": _spread(result),
         "length": f"{result['length_mean']:,.0f} steps",
     }
     if "hns" in result:

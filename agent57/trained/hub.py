@@ -28,7 +28,7 @@ class HubClient(Protocol):
         ...
 
     def hf_hub_download(self, repo_id: str, filename: str, *, revision: str | None) -> str:
-        """Fetch a file; where it lies on this machine."""
+        """Fetch a file and return its path on this machine."""
         ...
 
 
@@ -64,7 +64,7 @@ def load_from_hub(
     client: HubClient | None = None,
     **options: Any,  # noqa: ANN401
 ) -> Policy:
-    """The policy that `push_to_hub` uploaded; reading it runs no code of the repository.
+    """Load a policy that `push_to_hub` uploaded. No code of the repository runs.
 
     revision: a branch, tag or commit
     options: as in `agent57.load`
@@ -74,7 +74,7 @@ def load_from_hub(
 
 
 def model_card(run: TrainedRun, repo_id: str, evaluation: dict[str, Any] | None) -> str:
-    """What was trained, how it scored, and how to use it; the head is for the Hub's search."""
+    """Write the card: what was trained, its score, and how to use it. The head is for search."""
     config = run.config
     title = f"{config.run.agent} on {config.env.name}"
     head = {

@@ -108,9 +108,9 @@ class Policy:
         )
 
     def initial_state(self, num_streams: int | None = None) -> PolicyState:
-        """The state before the first episode; each stream has random numbers of its own.
+        """Return the state before the first episode; each stream has its own random numbers.
 
-        With `num_streams` the state is of a batch: `act` takes and returns arrays.
+        num_streams: the size of a batch, for which `act` takes and returns arrays
         """
         num_lanes = 1 if num_streams is None else num_streams
         mailbox = Mailbox(self.spec, num_lanes)
@@ -127,13 +127,13 @@ class Policy:
         reward: float | np.ndarray = 0.0,
         first: bool | np.ndarray = False,
     ) -> tuple[Any, PolicyState]:
-        """The action to play at an observation, and the state to give with the next.
+        """Return the action to play at an observation, and the state for the next call.
 
-        reward: what the previous action earned, unclipped
-        first: whether the observation begins an episode; the first of a state always does
+        reward: the unclipped reward of the previous action
+        first: whether the observation begins an episode; the first call of a state always does
 
-        For a batch, `observation` has a row for each stream, `reward` and `first` a number each or
-        one for all, and the actions come as an array.
+        In a batch, `observation` has a row for each stream. `reward` and `first` are arrays, or one
+        value for all streams. The actions come as an array.
         """
         num_lanes = state.mailbox.num_lanes
         observation = self._checked(observation, num_lanes, state.is_batch)
@@ -156,7 +156,7 @@ class Policy:
         return (action.copy() if state.is_batch else int(action[0])), state
 
     def _checked(self, observation: np.ndarray, num_lanes: int, is_batch: bool) -> np.ndarray:
-        """A copy with a row for each stream, as the networks take it."""
+        """Check an observation, and copy it with a row for each stream."""
         given, spec = np.asarray(observation), self.spec
         shape = (num_lanes, *spec.observation_shape) if is_batch else spec.observation_shape
         if given.shape != shape:
@@ -170,11 +170,11 @@ class Policy:
         return copy.reshape(num_lanes, *spec.observation_shape)
 
     def make_env(self) -> OneLane:
-        """The task as a Gymnasium environment, with the preprocessing that the agent saw."""
+        """Make the task as a Gymnasium environment, with the preprocessing of the training."""
         return OneLane(self._run.config.env)
 
     def save(self, file: str | Path, *, half: bool = False) -> int:
-        """Write all arms to one small file that `agent57.load` reads anywhere; its bytes.
+        """Write all arms to one small file that `agent57.load` reads anywhere; return its bytes.
 
         half: store weights in half precision, which halves the file and rounds the weights.
         """
@@ -190,8 +190,9 @@ def load(
     device: str = "auto",
     trust: bool = False,
 ) -> Policy:
-    """The policy of a run folder or of a saved file: the evaluator's best arm, or arm j.
+    """Load the policy of a run folder or of a saved file.
 
+    arm: arm j of the family; by default the arm that the evaluator found best
     epsilon: probability of a random action (the paper evaluates with 0.01)
     seed: of random actions, and of the "previous action" an episode begins with, as in training
     trust: run the code of an environment that is not an installed package

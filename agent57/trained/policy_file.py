@@ -13,7 +13,7 @@ from typing import Any
 import torch
 
 from agent57.config import ConfigError, from_dict, require, to_dict
-from agent57.storage.folder import write_atomic
+from agent57.storage.files import write_atomic
 from agent57.trained.trained_run import TrainedRun
 from agent57.types import EnvSpec
 
@@ -23,7 +23,7 @@ SUFFIX = ".agent57"
 
 
 def write_policy(run: TrainedRun, spec: EnvSpec, file: Path, *, half: bool = False) -> int:
-    """Write what acting needs of a run; the bytes of the file.
+    """Write the parts of a run that acting needs; return the bytes of the file.
 
     half: store weights in half precision, which halves the file and rounds the weights.
     """
@@ -82,7 +82,7 @@ def read_policy(file: Path) -> TrainedRun:
 
 
 def read_trained(path: Path) -> TrainedRun:
-    """A trained run from its folder, or from the file of its policy."""
+    """Read a trained run from its folder, or from the file of its policy."""
     return read_policy(path) if path.is_file() else TrainedRun.load(path)
 
 
@@ -91,7 +91,7 @@ def _whole(weight: torch.Tensor) -> torch.Tensor:
 
 
 def _read(file: Path) -> dict[str, Any]:
-    """The content of a file that was stored as it is: a compressed one might not fit in memory."""
+    """Read an uncompressed file; a compressed file could unpack to more than fits in memory."""
     try:
         with zipfile.ZipFile(file) as archive:
             entries = archive.infolist()

@@ -1,4 +1,4 @@
-"""A trained run that can play: what acting needs of a checkpoint, and no more."""
+"""A trained run that can play: the parts of a checkpoint that acting needs."""
 
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -59,13 +59,15 @@ class TrainedRun:
                 curiosity=evaluator["player"]["curiosity"],
                 damaged=tuple(damaged),
             )
+        except ConfigError as error:  # such as a controller that is not registered
+            raise ConfigError(f"{path}: {error}") from None
         except (LookupError, TypeError, ValueError, AttributeError, RuntimeError) as error:
             raise ConfigError(
                 f"{path} holds no state that can play: {type(error).__name__} {error}"
             ) from None
 
     def choose_arm(self, arm: int | None) -> int:
-        """The arm asked for, or the evaluator's best."""
+        """Return the arm asked for, or the evaluator's best."""
         if arm is None:
             return self.best_arm
         last = self.config.family.arms - 1
@@ -73,7 +75,7 @@ class TrainedRun:
         return arm
 
     def task(self) -> EnvSpec:
-        """What a player must know of the task; a run folder must ask its environment."""
+        """Return the spec of the task; for a run folder the environment is made to ask it."""
         if self.spec is not None:
             return self.spec
         try:
@@ -85,7 +87,7 @@ class TrainedRun:
             ) from None
 
     def scales(self) -> dict[str, Any] | None:
-        """The running scales of the evaluator's novelty, without the episode under way."""
+        """Return the running scales of the evaluator's novelty, without the current episode."""
         if self.curiosity is None or "memory" not in self.curiosity:  # a registered reward
             return None
         memory = {name: self.curiosity["memory"][name] for name in SCALES}
@@ -93,11 +95,11 @@ class TrainedRun:
         return {"memory": memory, **scales}
 
     def beta_gamma(self, arm: int) -> tuple[float, float]:
-        """How an arm weighs novelty, and how far it looks ahead."""
+        """Return beta and gamma of an arm: its weight of novelty and its discount."""
         return float(betas(self.config.family)[arm]), float(gammas(self.config.family)[arm])
 
     def make_networks(self, spec: EnvSpec) -> Networks:
-        """The run's networks for its task."""
+        """Make the run's networks for its task, with the trained weights."""
         networks = make_networks(self.config, spec)
         try:
             networks.load_state_dict(self.weights)
@@ -117,7 +119,7 @@ class TrainedRun:
         first_lane: int = 0,
         networks: Networks | None = None,
     ) -> Player:
-        """A player of the run's weights with the novelty scales of its evaluator.
+        """Make a player with the run's weights and the novelty scales of its evaluator.
 
         `networks`, if given, come from `make_networks` and are shared with other players.
         """

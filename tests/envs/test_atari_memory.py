@@ -4,7 +4,7 @@ import numpy as np
 
 from agent57.config import EnvConfig
 from agent57.envs.atari import AtariEnv
-from agent57.envs.atari_memory import MemoryReader, rooms_visited
+from agent57.envs.atari_memory import MemoryReader, places_visited, rooms_visited
 from agent57.envs.spec import EpisodeRecord
 
 # In Breakout, byte 57 of the memory counts the lives that are left.
@@ -28,8 +28,8 @@ def played(game: str, seed: int, num_steps: int) -> tuple[EpisodeRecord, np.ndar
 def test_the_byte_of_lives_follows_the_game() -> None:
     record, _, _ = played("breakout", seed=5, num_steps=120)
     reader = MemoryReader(EnvConfig(name="breakout"))
-    lives = reader.bytes_of(record, LIVES)
-    again = reader.bytes_of(record, LIVES)
+    lives = reader.bytes_of(record, LIVES)[:, 0]
+    again = reader.bytes_of(record, 0, LIVES)[:, 1]
     reader.close()
     assert len(lives) == 121
     assert lives[0] == 5
@@ -44,3 +44,14 @@ def test_montezuma_begins_in_room_one() -> None:
 
 def test_other_games_have_no_known_rooms() -> None:
     assert rooms_visited([], EnvConfig(name="pong")) is None
+
+
+def test_the_player_walks_right_and_stands_still() -> None:
+    config, right, noop = EnvConfig(name="montezuma_revenge"), 3, 0
+    record = EpisodeRecord(seed=1, actions=np.array([noop] * 12 + [right] * 3 + [noop] * 5))
+    (places,) = places_visited([record], config)
+    assert places.shape == (21, 3)
+    columns = places[:, 1].astype(int)
+    assert columns[15] > columns[12]
+    assert len(set(columns[:13])) == 1
+    assert len(set(places[:15, 2])) == 1  # on the platform

@@ -51,12 +51,7 @@ class Tally:
         )
 
     def state_dict(self):
-        return {
-            "name": "tally",
-            "is_playing": torch.from_numpy(self.lanes.is_playing.copy()),
-            "observation": torch.from_numpy(self.observation.copy()),
-            **self.log.state_dict(),
-        }
+        return self.log.state_dict(self.lanes, self.observation)
 
 
 def lanes_of_different_ages() -> Tally:
@@ -84,7 +79,7 @@ def test_the_log_holds_seed_and_actions_of_the_running_episode_only():
 
 
 def test_the_saved_log_is_one_byte_an_action():
-    state = lanes_of_different_ages().log.state_dict()
+    state = lanes_of_different_ages().state_dict()
     assert state["actions"].dtype == torch.uint8
     assert state["actions"].tolist() == [1, 5, 1, 2, 6, 3, 7, 4, 8, 1, 5, 9]
 

@@ -1,6 +1,8 @@
+import importlib.metadata
 import multiprocessing
 import sys
 import time
+from types import SimpleNamespace
 
 import gymnasium
 import numpy as np
@@ -308,6 +310,45 @@ def test_a_package_before_the_id_is_imported():
     assert is_registered("agent57.envs.random_coin:agent57/RandomCoin-v0")
     with pytest.raises(ConfigError, match="needs the package no_such_package"):
         is_registered("no_such_package:Task-v0")
+
+
+def test_a_package_that_only_declares_its_registration_is_asked_for_it(monkeypatch):
+    def register():
+        gymnasium.register(id="Declared/Task-v0", entry_point="none:Task")
+
+    entry = SimpleNamespace(module="declared57.gym", load=lambda: register)
+    other = SimpleNamespace(module="another.gym", load=lambda: pytest.fail("of another package"))
+    declared = {"gymnasium.envs": [other, entry]}
+    monkeypatch.setattr(importlib.metadata, "entry_points", lambda group: declared.get(group, []))
+    monkeypatch.setitem(sys.modules, "declared57", SimpleNamespace())
+    assert is_registered("declared57:Declared/Task-v0")
+    assert not is_registered("declared57:Declared/Other-v0")
+    del gymnasium.registry["Declared/Task-v0"]
+
+
+def test_the_hint_names_a_package_that_is_installed():
+    assert "such as nothing_env:nothing-v0" in str(unknown_name("nothing-v0", ()))
+    assert "such as pytest:PyTest/Task-v0" in str(unknown_name("PyTest/Task-v0", ()))
+
+
+def test_pictures_in_float_numbers_are_drawn_in_bytes():
+    class Floats(Task):
+        metadata = {"render_modes": ["rgb_array"]}
+
+        def render(self):
+            return np.full((4, 4, 3), 0.5)
+
+    gymnasium.register(
+        id="agent57tests/Floats-v0",
+        entry_point=lambda render_mode=None: Floats(VECTOR, render_mode=render_mode),
+    )
+    env = gym("agent57tests/Floats-v0")
+    begin(env)
+    picture = env.render(0)
+    assert picture.dtype == np.uint8
+    assert (picture == 128).all()
+    env.close()
+    del gymnasium.registry["agent57tests/Floats-v0"]
 
 
 def test_an_environment_without_pictures_says_so(task):

@@ -30,7 +30,6 @@ TESTED_ELSEWHERE = {
     "commands/suite.py": "tests/experiments/test_suite_runs.py",
     "commands/train.py": "tests/test_cli.py",
     "commands/watch.py": "tests/watch/test_command.py",
-    "envs/pending.py": "tests/runtime/test_watchdog.py",
     "reports/charts.py": "tests/reports/test_page.py",
     "storage/history.py": "tests/reports/test_page.py",
     "reports/sections.py": "tests/reports/test_page.py",
@@ -42,6 +41,7 @@ TESTED_ELSEWHERE = {
     "runtime/cluster/tally.py": "tests/runtime/cluster/test_conductor.py",
     "runtime/saving.py": "tests/runtime/test_resume.py",
     "trained/trained_run.py": "tests/trained/test_evaluation.py",
+    "update_metrics.py": "tests/test_learner.py",
 }
 
 

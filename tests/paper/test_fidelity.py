@@ -1,5 +1,6 @@
-"""docs/FIDELITY.md: every row names files and tests that exist."""
+"""FIDELITY and PAPER: every row names files, functions and tests that exist."""
 
+import ast
 import re
 from pathlib import Path
 
@@ -46,3 +47,24 @@ def test_every_test_named_exists() -> None:
         assert tests, row
         for file, name in tests:
             assert name in names.get(Path("tests") / file, set()), f"{file}::{name}"
+
+
+def definitions(file: str) -> set[str]:
+    """Names of the functions, classes and methods of a module."""
+    found = set()
+    for node in ast.parse((ROOT / "agent57" / file).read_text()).body:
+        if isinstance(node, ast.FunctionDef | ast.ClassDef):
+            found |= {node.name}
+            members = node.body if isinstance(node, ast.ClassDef) else []
+            found |= {f"{node.name}.{m.name}" for m in members if isinstance(m, ast.FunctionDef)}
+    return found
+
+
+def test_every_formula_leads_to_its_function() -> None:
+    lines = (ROOT / "docs" / "PAPER.md").read_text().splitlines()
+    places = [place for line in lines if line.startswith("| ") for place in line.split(";")]
+    found = [re.search(r"((?:`[\w.]+`,? )+)in `([\w/]+\.py)`", place) for place in places]
+    pairs = [(re.findall(r"`([\w.]+)`", m[1]), m[2]) for m in found if m]
+    assert len(pairs) > 20
+    for names, file in pairs:
+        assert set(names) <= definitions(file), (names, file)

@@ -1,5 +1,6 @@
 import json
 import shutil
+from typing import ClassVar
 
 import numpy as np
 import pytest
@@ -8,10 +9,13 @@ from PIL import Image
 
 import agent57
 from agent57.envs.make import make_env
-from agent57.trained.evaluation import play_episodes
+from agent57.player import Player
+from agent57.seeds import Role
+from agent57.trained.evaluation import Film, play_episodes
 from agent57.trained.trained_run import TrainedRun
 from agent57.video.film import even
-from agent57.video.overlay import MIN_HEIGHT, PANEL, enlarge
+from agent57.video.overlay import MIN_HEIGHT, PANEL, Overlay, enlarge
+from tests.runtime.runs import run_config
 from tests.trained_run import call, trained_run
 
 
@@ -26,6 +30,11 @@ def test_the_table_and_the_json_say_the_same(tmp_path):
     assert result["arm"] == 1
     assert f"beta {result['beta']:.4g}" in text
     assert "hns" not in result  # nobody knows what a human scores on a toy
+
+
+def test_one_episode_has_no_deviation():
+    assert "±" in call("evaluate", trained_run(), "--episodes", 2)[1]
+    assert "±" not in call("evaluate", trained_run(), "--episodes", 1)[1]
 
 
 def test_the_same_seed_gives_the_same_episodes(tmp_path):
@@ -49,6 +58,27 @@ def test_short_episodes_are_not_preferred():
     assert len(episodes) == 5
     assert {episode.phase for episode in episodes} == {"evaluate"}
     assert [episode.lane for episode in episodes[:3]] == [0, 1, 2]
+
+
+def test_a_film_shows_the_distilled_policy(tmp_path):
+    class Seen(Overlay):
+        policies: ClassVar[list] = []
+
+        def draw(self, picture, played, novelty, policy=None):
+            self.policies.append((played, policy))
+            return super().draw(picture, played, novelty, policy)
+
+    config = run_config("random_coin", 100, learner={"policy": "distilled"})
+    env = make_env(config.env, 2)
+    roles = (Role.EVALUATOR_EPISODES, Role.EVALUATOR_ACTIONS)
+    player = Player(config, env, np.full(2, 0.01), roles, 0, torch.device("cpu"))
+    film = Film(tmp_path / "film.gif", Seen("a", "b"))
+    play_episodes(player, env, 0, 1, film=film)
+    film.close()
+    assert Seen.policies
+    for played, policy in Seen.policies:
+        np.testing.assert_array_equal(policy, player.policy(played)[0])
+        assert policy.sum() == pytest.approx(1)
 
 
 @pytest.mark.parametrize("overlay", ["--overlay", "--no-overlay"])
