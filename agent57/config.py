@@ -526,7 +526,7 @@ class RunConfig:
     seed: int = 0
     frames: int = 78_000_000_000  # to train for; emulator frames on Atari, agent steps elsewhere
     device: str = "auto"  # auto: the GPU if there is one
-    threads: int = 0  # of torch; 0: all cores
+    threads: int = 0  # of torch; 0: OMP_NUM_THREADS, or all cores that the process may use
     log_frames: int = 20_000  # between lines of metrics.jsonl
     checkpoint_seconds: float = 600.0
     checkpoints_kept: int = 2

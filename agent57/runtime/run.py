@@ -2,7 +2,6 @@
 
 import contextlib
 import io
-import os
 import warnings
 from collections.abc import Callable, Iterator
 from dataclasses import fields, replace
@@ -32,6 +31,7 @@ from agent57.storage.folder import CHECKPOINTS, RunFolder, check_free, read_conf
 from agent57.storage.journal import Journal
 from agent57.terminal.live import TerminalView, duration
 from agent57.terminal.progress import waiting
+from agent57.threads import use_threads
 from agent57.video.lane_files import LaneWriter
 
 STOPPED = 3  # exit code of a training that was told to stop, saved itself, and can be resumed
@@ -147,7 +147,7 @@ def _run(
     hooks: Hooks,
     is_resumed: bool,
 ) -> bool:
-    torch.set_num_threads(config.run.threads or os.cpu_count() or 1)
+    use_threads(config.run.threads)
     warn = partial(_warn, console)
     log_frames = min(config.run.log_frames, config.run.frames)
     journal = Journal(folder, log_frames, hooks.metrics, hooks.episode)

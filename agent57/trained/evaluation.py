@@ -1,14 +1,12 @@
 """Plays whole episodes with a trained run, in several lanes at once, and summarises them."""
 
 import dataclasses
-import os
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-import torch
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
@@ -22,6 +20,7 @@ from agent57.scores.published import human_normalised, suite_games
 from agent57.storage.files import make_own_folder, write_atomic
 from agent57.storage.folder import check_json, write_json
 from agent57.terminal.progress import ProgressView
+from agent57.threads import use_threads
 from agent57.trained.policy_file import read_trained
 from agent57.trained.trained_run import TrainedRun
 from agent57.types import Episode, Played
@@ -146,7 +145,7 @@ def evaluate(path: Path, trial: Trial, json_file: Path | None, console: Console)
     for text in run.damaged:
         console.print(f"{text}: using the checkpoint before it", markup=False, highlight=False)
     arm = run.choose_arm(trial.arm)
-    torch.set_num_threads(run.config.run.threads or os.cpu_count() or 1)
+    use_threads(run.config.run.threads)
     env = make_env(run.config.env, min(trial.episodes, MAX_LANES))
     epsilon = run.config.evaluator.epsilon if trial.epsilon is None else trial.epsilon
     player = run.make_player(env, epsilon, trial.seed, device)
