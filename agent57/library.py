@@ -147,9 +147,10 @@ class Run:
         epsilon: float = 0.0,
         seed: int = 0,
         device: str = "auto",
+        trust: bool = False,
     ) -> Policy:
         """Load the policy of the newest checkpoint, as `agent57.load` does."""
-        return load(self.path, arm, epsilon=epsilon, seed=seed, device=device)
+        return load(self.path, arm, epsilon=epsilon, seed=seed, device=device, trust=trust)
 
     def report(self, out: str | Path | None = None) -> Path:
         """Write the HTML report of the run, and return its path."""

@@ -7,14 +7,16 @@
 `week` writes 100,000 lines of metrics and a million episodes, then times reading, building the page
 and building a zoomed page. Times are core seconds and wall seconds of one thread.
 
-`turns` trains tiny Pong with one seed, in turns with and without `agent57 watch` and a headless
-browser that shows the page. It compares the core time of the training process alone, and checks
-that both runs played the same episodes.
+`turns` trains tiny Pong with one seed, in turns alone, with `agent57 watch` and a client that reads
+its events, and with a headless browser that shows its page. It prints the core time of the training
+process alone. The training counts the core time that it spends on showing itself, which is all it
+does for a watcher: the rest of a difference is what other processes do to its caches. All runs must
+have played the same episodes.
 """
 
 import argparse
 import json
-import os
+import socket
 import subprocess
 import sys
 import tempfile
@@ -116,59 +118,104 @@ def glances(folder: Path) -> None:
     print(f"share of a core: {100 * cost / 0.5:.3f} %")
 
 
-def turns(folder: Path, frames: int = 6000, pairs: int = 4, port: int = 5857) -> None:
-    differences, totals = [], []
-    for turn in range(pairs):
-        seconds = {}
-        for is_watched in (turn % 2 == 0, turn % 2 == 1):
-            out = folder / f"turn{turn}-{'watched' if is_watched else 'alone'}"
-            seconds[is_watched] = train_once(out, frames, port if is_watched else None)
-        differences.append(seconds[True] / seconds[False] - 1)
-        totals.append(seconds[False])
-        print(f"alone {seconds[False]:.2f} s, watched {seconds[True]:.2f} s", flush=True)
+# Trains as `agent57 train` does, and writes the core seconds of showing lanes and of everything.
+COUNTING = """
+import json, sys, time
+from pathlib import Path
+from agent57.cli import run
+from agent57.video.lane_files import LaneWriter
+
+show, spent = LaneWriter.show, [0.0]
+
+def counted(writer, gather):
+    started = time.thread_time()
+    show(writer, gather)
+    spent[0] += time.thread_time() - started
+
+LaneWriter.show = counted
+code = run(sys.argv[2:])
+Path(sys.argv[1]).write_text(json.dumps([spent[0], time.process_time()]))
+sys.exit(code)
+"""
+QUIET = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
+WATCHERS = {
+    "alone": None,
+    "events": ("curl", "--silent", "--no-buffer"),
+    "browser": (
+        "chromium", "--headless", "--no-sandbox", "--disable-gpu",
+        "--disable-background-networking", "--remote-debugging-port=0",
+    ),
+}  # fmt: skip
+
+
+def turns(folder: Path, rounds: int, frames: int = 6000, port: int = 5857) -> None:
+    shares, totals = {name: [] for name in WATCHERS}, {name: [] for name in WATCHERS}
+    for turn in range(rounds):
+        names = list(WATCHERS) if turn % 2 == 0 else list(WATCHERS)[::-1]
+        for name in names:
+            showing, total = train_once(folder / f"turn{turn}-{name}", frames, name, port)
+            shares[name].append(showing / total)
+            totals[name].append(total)
+        print("  ".join(f"{name} {totals[name][-1]:.2f} s" for name in WATCHERS), flush=True)
     played = {file.read_bytes() for file in folder.glob("turn*/episodes.jsonl")}
-    spread = np.std(differences, ddof=1) / np.sqrt(pairs)
-    print(f"{pairs} pairs of {np.mean(totals):.1f} s of core time: watched costs "
-          f"{100 * np.mean(differences):+.2f} % +- {100 * spread:.2f} %; "
-          f"same episodes: {len(played) == 1}")  # fmt: skip
+    alone = np.array(totals["alone"])
+    for name in WATCHERS:
+        more = 100 * (np.array(totals[name]) / alone - 1)
+        spread = np.std(more, ddof=1) / np.sqrt(rounds) if rounds > 1 else np.nan
+        share = f"{100 * np.mean(shares[name]):.3f} % (at most {100 * np.max(shares[name]):.3f} %)"
+        print(f"{name}: {np.mean(totals[name]):.1f} s of core time, {share} of it for showing "
+              f"lanes; against alone {np.mean(more):+.2f} % +- {spread:.2f} % "
+              f"(median {np.median(more):+.2f} %)")  # fmt: skip
+    print(f"{rounds} rounds, same episodes: {len(played) == 1}")
 
 
-def train_once(out: Path, frames: int, port: int | None) -> float:
-    """Core seconds of one training; with a port, a page about it stands open in a browser."""
-    program = [sys.executable, "-m", "agent57"]
-    options = f"--env pong --scale tiny --seed 0 --frames {frames} --run.threads 1".split()
-    quiet = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
+def train_once(out: Path, frames: int, watcher: str, port: int) -> tuple[float, float]:
+    """Core seconds of showing lanes, and of all else, of one training."""
+    command = WATCHERS[watcher]
     beside = []
-    if port is not None:
-        flags = ("--headless", "--no-sandbox", "--disable-gpu", "--remote-debugging-port=0")
-        watch = [*program, "watch", str(out), "--wait", "--port", str(port)]
-        beside.append(subprocess.Popen(watch, **quiet))
-        time.sleep(20)
-        page = ["chromium", *flags, f"http://127.0.0.1:{port}/"]
-        beside.append(subprocess.Popen(page, start_new_session=True, **quiet))
-    training = subprocess.Popen([*program, "train", *options, "--out", str(out)], **quiet)
-    _, status, usage = os.wait4(training.pid, 0)
-    training.returncode = os.waitstatus_to_exitcode(status)
-    if training.returncode:
-        raise RuntimeError(f"the training in {out} failed")
-    is_shown = port is None or (out / "live" / "actor.json").exists()
+    if command is not None:
+        watch = [sys.executable, "-m", "agent57", "watch", str(out), "--wait", "--port", str(port)]
+        beside.append(subprocess.Popen(watch, **QUIET))
+        await_port(port)
+        page = f"http://127.0.0.1:{port}/" + ("events" if watcher == "events" else "")
+        beside.append(subprocess.Popen([*command, page], start_new_session=True, **QUIET))
+    counts = out.with_suffix(".json")
+    options = f"--env pong --scale tiny --seed 0 --frames {frames} --run.threads 1".split()
+    train = [sys.executable, "-c", COUNTING, str(counts), "train", *options, "--out", str(out)]
+    subprocess.run(train, check=True, **QUIET)
+    is_shown = command is None or (out / "live" / "actor.json").exists()
     for process in reversed(beside):
         process.terminate()
         process.wait()
     if not is_shown:
-        raise RuntimeError(f"nobody looked at {out}: did the browser open the page?")
-    return usage.ru_utime + usage.ru_stime
+        raise RuntimeError(f"nobody looked at {out}: did the {watcher} open the page?")
+    showing, total = json.loads(counts.read_text())
+    return showing, total
+
+
+def await_port(port: int) -> None:
+    """Wait until the server answers."""
+    for _ in range(600):
+        with socket.socket() as client:
+            if client.connect_ex(("127.0.0.1", port)) == 0:
+                return
+        time.sleep(0.1)
+    raise RuntimeError(f"no server at port {port}")
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("what", choices=["week", "glances", "turns"])
     parser.add_argument("--folder", type=Path, help="where to write; a temporary one by default")
+    parser.add_argument("--rounds", type=int, default=8, help="of turns")
     args = parser.parse_args()
     with tempfile.TemporaryDirectory() as temporary:
-        {"week": week, "glances": glances, "turns": turns}[args.what](
-            args.folder or Path(temporary)
-        )
+        folder = args.folder or Path(temporary)
+        folder.mkdir(parents=True, exist_ok=True)
+        if args.what == "turns":
+            turns(folder, args.rounds)
+        else:
+            {"week": week, "glances": glances}[args.what](folder)
 
 
 if __name__ == "__main__":

@@ -1,5 +1,6 @@
 """Parts that a program registers: they are used, saved, resumed, and missed by name."""
 
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,7 @@ from agent57 import parts
 from agent57.bandit import Controller, make_controller
 from agent57.config import Config, ConfigError, ControllerConfig, FamilyConfig
 from agent57.curiosity.own_reward import OwnCuriosity
+from agent57.envs import gymnasium
 from agent57.nets.networks import make_networks
 from agent57.parts import (
     register_controller,
@@ -22,6 +24,7 @@ from agent57.parts import (
 )
 from tests.runtime.runs import difference, interrupted, result, run_config, train
 from tests.small import SPEC, changed, small_config
+from tests.trained_run import TINY, call
 
 
 class Steps:
@@ -176,3 +179,56 @@ def test_a_reward_that_is_no_number_stops_the_run() -> None:
     part.reward = lambda _: np.array([np.nan, 1.0])  # type: ignore[method-assign]
     with pytest.raises(FloatingPointError, match="2 finite numbers"):
         OwnCuriosity(part, 2).reward(torch.zeros(2, 1))
+
+
+OWN_MODULE = """
+import agent57
+from agent57.bandit import Controller
+from tests.envs.test_own import Corridor as Task  # noqa: F401
+
+
+class LastArm(Controller):
+    def __init__(self, config, num_arms, lane, rng):
+        super().__init__(config, num_arms, rng, only_arm=num_arms - 1)
+
+
+agent57.register_controller("own module", LastArm)
+"""
+
+
+def test_a_controller_in_the_module_of_the_environment_is_found_by_every_command(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "path", sys.path[:])
+    (tmp_path / "own_module.py").write_text(OWN_MODULE)
+    run, file = tmp_path / "run", tmp_path / "own.agent57"
+
+    def forgotten(*args: str) -> tuple[int, str]:
+        """Call a command as another program would, which has imported nothing."""
+        sys.modules.pop("own_module", None)
+        gymnasium.TRUSTED.clear()
+        parts.CONTROLLERS.pop("own module", None)
+        sys.path[:] = [path for path in sys.path if path not in ("", str(tmp_path))]
+        return call(*args)
+
+    options = ("--evaluator-controller.own", "own module", "--frames", "60", *TINY)
+    code, text = forgotten("train", "--env", "own_module:Task", "--out", str(run), *options)
+    assert code == 0, text
+    assert f"agent57 resume {run} --trust" in text
+    commands = (
+        ("evaluate", str(run), "--episodes", "1"),
+        ("export", str(run), "--weights", str(file)),
+        ("resume", str(run), "--frames", "90"),
+    )
+    for command in commands:
+        code, text = forgotten(*command)
+        assert code == 2
+        assert "would run" in text
+        assert "give --trust" in text
+        code, text = forgotten(*command, "--trust")
+        assert code == 0, text
+    assert agent57.load(file).arm == agent57.Run(run).config.family.arms - 1
+    forgotten("--version")
+    with pytest.raises(ConfigError, match="give --trust"):
+        agent57.Run(run).policy()

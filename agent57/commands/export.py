@@ -7,7 +7,7 @@ from typing import Annotated
 import tyro
 from rich.console import Console
 
-from agent57.commands.options import parse
+from agent57.commands.options import parse, vouch_for
 from agent57.config import require
 
 
@@ -25,6 +25,8 @@ class Export:
     """The file for the records."""
     table: str = "metrics"
     """Which records: metrics or episodes."""
+    trust: bool = False
+    """With --weights: run the code of an environment that is not an installed package."""
 
 
 def main(args: list[str], console: Console) -> None:
@@ -35,6 +37,7 @@ def main(args: list[str], console: Console) -> None:
         "export needs --weights FILE for the policy, or --csv FILE for the records",
     )
     require(known.weights is not None or not known.half, "--half is for --weights")
+    require(known.weights is not None or not known.trust, "--trust is for --weights")
     if known.csv is not None:
         from agent57.storage.csv_export import export_csv
 
@@ -45,6 +48,8 @@ def main(args: list[str], console: Console) -> None:
     if known.weights is not None:
         from agent57.trained.policy_file import read_trained, write_policy
 
+        if known.trust:
+            vouch_for(known.run)
         run = read_trained(known.run)
         for text in run.damaged:
             _say(console, f"{text}: using the checkpoint before it")

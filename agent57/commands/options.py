@@ -9,7 +9,7 @@ import re
 import sys
 from decimal import Decimal
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Annotated, Any, Literal, TypeVar, get_args, get_origin
 
 import tyro
 
@@ -18,12 +18,13 @@ from agent57.storage.folder import read_config
 
 Options = TypeVar("Options")
 BOX = "╭╮╰╯│─ "
+VALUE_WORDS: dict[Any, str] = {int: "N", float: "X", Path: "PATH"}
 
 
 def parse(kind: type[Options], command: str, args: list[str], **more: Any) -> Any:  # noqa: ANN401
     """Parse the arguments with tyro; its box of text about a mistake becomes a `ConfigError`."""
     if "--help" in args or "-h" in args:
-        return tyro.cli(kind, prog=f"agent57 {command}", args=["--help"], **more)
+        return tyro.cli(described(kind), prog=f"agent57 {command}", args=["--help"], **more)
     args = with_counts(kind, args)
     messages = io.StringIO()
     try:
@@ -34,6 +35,46 @@ def parse(kind: type[Options], command: str, args: list[str], **more: Any) -> An
             raise
         text = one_line(messages.getvalue()) + nearest_option(kind, messages.getvalue())
         raise ConfigError(f"{text} (see agent57 {command} --help)") from None
+
+
+def described(kind: type[Options]) -> type[Options]:
+    """Return the options with a plain word for each value, and without defaults that say nothing.
+
+    For an option that may be left out, tyro's own word is {None}|INT; for a flag, it offers
+    --no-trust beside --trust.
+    """
+    annotated: Any = Annotated  # with what is known at run time only
+    fields = []
+    for field in dataclasses.fields(kind):  # type: ignore[arg-type]
+        shown = [tyro.conf.arg(metavar=_value_word(field), help_behavior_hint=_default_text)]
+        if field.default is False:
+            shown.append(tyro.conf.FlagCreatePairsOff)
+        kind_of_value = annotated[(field.type, *shown)]
+        fields.append((field.name, kind_of_value, dataclasses.field(default=field.default)))
+    made = dataclasses.make_dataclass(
+        kind.__name__, fields, bases=(kind,), frozen=True, kw_only=True
+    )
+    made.__doc__ = kind.__doc__
+    return made
+
+
+def _value_word(field: "dataclasses.Field[Any]") -> str | None:
+    """Return a word for the value of an option; None leaves flags to tyro."""
+    is_positional = tyro.conf.Positional in getattr(field.type, "__metadata__", ())
+    given = get_args(field.type)[0] if is_positional else field.type
+    kind = next((kind for kind in get_args(given) if kind is not type(None)), given)
+    word = field.name.split("_")[-1].upper()
+    if get_origin(given) is tuple:
+        return f"{word.removesuffix('S')} [{word.removesuffix('S')} ...]"
+    if get_origin(kind) is Literal:
+        return "{" + ",".join(get_args(kind)) + "}"
+    if is_positional:
+        return word if field.default is dataclasses.MISSING else f"[{word}]"
+    return word if kind is str else VALUE_WORDS.get(kind)
+
+
+def _default_text(default: str) -> str:
+    return "" if default in ("None", "", "''", "False") else f"(default: {default})"
 
 
 def vouch_for(path: Path) -> None:
@@ -47,9 +88,15 @@ def vouch(env: EnvConfig) -> None:
     """Let a task import any module, also from the working folder: the user knows its code."""
     from agent57.envs.gymnasium import trust
 
-    if ":" in env.name + env.wrapper and os.getcwd() not in sys.path:
-        sys.path.append(os.getcwd())
+    if ":" in env.name + env.wrapper:
+        find_modules_here()
     trust(env.name)
+
+
+def find_modules_here() -> None:
+    """Let modules in the working folder be imported, after those that are installed."""
+    if os.getcwd() not in sys.path:
+        sys.path.append(os.getcwd())
 
 
 COUNT = re.compile(r"(\d+(?:\.\d+)?)(?:e(\d+)|([kMB]))")

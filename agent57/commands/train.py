@@ -33,7 +33,11 @@ SETTLED = {  # fields that options of their own decide
 
 @dataclass(frozen=True, kw_only=True)
 class Train:
-    """Train an agent. Any field of the configuration may follow as --group.field value."""
+    """Train an agent.
+
+    Any field of the configuration may follow as --group.field value; `agent57 presets agent57`
+    shows them.
+    """
 
     config: Path | None = None
     """Start from the settings in this file (the config.json of a run), not from the defaults."""

@@ -12,7 +12,7 @@ from typing import Annotated
 import tyro
 from rich.console import Console
 
-from agent57.commands.options import parse
+from agent57.commands.options import find_modules_here, parse
 from agent57.config import ConfigError
 
 PORT = 5757
@@ -33,6 +33,8 @@ class Watch:
     """Open the page in a browser, where there is a screen."""
     wait: bool = False
     """Wait for runs that are not there yet."""
+    trust: bool = False
+    """Draw lanes with the code of environments that are not installed packages."""
 
 
 def main(args: list[str], console: Console) -> None:
@@ -42,6 +44,8 @@ def main(args: list[str], console: Console) -> None:
     from agent57.watch import server
     from agent57.watch.followed_runs import FollowedRuns
 
+    if known.trust:
+        find_modules_here()
     runs = FollowedRuns(known.runs, wait=known.wait)
     with server.open_socket(known.host, known.port, PORT) as listener:
         token = server.new_token(known.host)
@@ -49,7 +53,7 @@ def main(args: list[str], console: Console) -> None:
         console.print(f"watch: {page}", markup=False, highlight=False, soft_wrap=True)
         if known.open and has_screen():
             webbrowser.open(page)
-        server.serve(runs, listener, token)
+        server.serve(runs, listener, token, trust=known.trust)
 
 
 def has_screen() -> bool:
@@ -74,7 +78,9 @@ class PageProcess:
 
     def __init__(self, path: Path) -> None:
         check_packages()
-        self._command = [sys.executable, "-m", "agent57", "watch", str(path), "--wait", "--open"]
+        # The training runs the code of the environment as well: the user has named it.
+        options = ("--wait", "--open", "--trust")
+        self._command = [sys.executable, "-m", "agent57", "watch", str(path), *options]
         self._process: subprocess.Popen[bytes] | None = None
 
     def __enter__(self) -> "PageProcess":

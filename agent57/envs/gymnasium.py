@@ -13,6 +13,7 @@ import importlib.metadata
 import importlib.util
 import inspect
 import multiprocessing
+import os
 import re
 import signal
 import site
@@ -313,17 +314,30 @@ def is_registered(name: str) -> bool:
     if not package and name.startswith(("MiniGrid", "BabyAI")):
         package = "minigrid"
     if package:
-        _check_trusted(name, package)
-        try:
-            importlib.import_module(package)
-        except ImportError as cause:
-            extra = "agent57[minigrid]" if package == "minigrid" else package
-            raise ConfigError(
-                f"env.name {name!r} needs the package {package}: pip install {extra}"
-            ) from cause
+        _import_package(name, package)
         if name_there not in gymnasium.registry:
             _register_declared(package)
     return name_there in gymnasium.registry
+
+
+def import_modules(config: EnvConfig) -> None:
+    """Import the modules that a task names. They may register parts of the agent."""
+    package = config.name.rpartition(":")[0]
+    if package:
+        _import_package(config.name, package)
+    if config.wrapper:
+        import_named(config, config.wrapper.partition(":")[0])
+
+
+def _import_package(name: str, package: str) -> None:
+    _check_trusted(name, package)
+    try:
+        importlib.import_module(package)
+    except ImportError as cause:
+        extra = "agent57[minigrid]" if package == "minigrid" else package
+        raise ConfigError(
+            f"env.name {name!r} needs the package {package}: pip install {extra}"
+        ) from cause
 
 
 def _register_declared(package: str) -> None:
@@ -334,25 +348,35 @@ def _register_declared(package: str) -> None:
                 entry.load()()
 
 
-_trusted: set[str] = set()
+TRUSTED: set[str] = set()  # names of environments that may import any module
 
 
 def trust(name: str) -> None:
     """Let an environment name import any module: the user typed the name, or vouches for it."""
-    _trusted.add(name)
+    TRUSTED.add(name)
 
 
 def _check_trusted(name: str, package: str) -> None:
     """Refuse to import a module that is not installed: a run folder may have brought it along."""
     module = package.partition(".")[0]
-    if name in _trusted or module in sys.modules:
+    if name in TRUSTED or module in sys.modules:
         return
-    spec = importlib.util.find_spec(module)  # imports nothing: it is a top-level name
+    # Looking imports nothing: it is a top-level name. A command has no working folder on its path.
+    here = importlib.machinery.PathFinder.find_spec(module, [os.getcwd()])
+    spec = importlib.util.find_spec(module) or here
     if spec is not None and not _is_installed(module, spec):
         raise ConfigError(
             f"env.name {name!r} would run {spec.origin or module}, which is not an installed "
             f"package: give --trust (trust=True in Python) if you know that code"
         )
+
+
+def needs_trust(config: EnvConfig) -> bool:
+    """Tell whether a task that was made comes from a module that is not installed."""
+    packages = (config.name.rpartition(":")[0], config.wrapper.partition(":")[0])
+    modules = [package.partition(".")[0] for package in packages]
+    specs = {module: getattr(sys.modules.get(module), "__spec__", None) for module in modules}
+    return any(spec is not None and not _is_installed(m, spec) for m, spec in specs.items())
 
 
 def _is_installed(module: str, spec: importlib.machinery.ModuleSpec) -> bool:

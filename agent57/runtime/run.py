@@ -13,6 +13,7 @@ from rich.console import Console
 
 from agent57.compilation import check_compiler
 from agent57.config import Config, ConfigError, require
+from agent57.envs.gymnasium import needs_trust
 from agent57.envs.make import check_env, check_options
 from agent57.envs.spec import EnvironmentFault
 from agent57.learner import NonFiniteUpdate
@@ -268,6 +269,7 @@ def _say_goodbye(
     done = frames >= config.run.frames
     verb = "finished" if done else "stopped"
     console.print(f"{verb} after {frames:,} frames and {duration(journal.seconds)} of training")
-    command = f"agent57 resume {path}" + (f" --frames {2 * config.run.frames}" if done else "")
+    command = f"agent57 resume {path}" + (" --trust" if needs_trust(config.env) else "")
+    command += f" --frames {2 * config.run.frames}" if done else ""
     console.print(f"go on with: {command}", markup=False, highlight=False, soft_wrap=True)
     return done

@@ -10,10 +10,12 @@ import torch
 from agent57.bandit import make_controller
 from agent57.config import Config, ConfigError, require
 from agent57.curiosity.lifelong import RunningMoments
+from agent57.envs.gymnasium import import_modules
 from agent57.envs.make import check_env
 from agent57.envs.spec import VectorEnv
 from agent57.nets.networks import Networks, make_networks
 from agent57.ops.family import betas, gammas
+from agent57.parts import CONTROLLERS
 from agent57.player import Player, Weights
 from agent57.runtime.saving import check_same_config
 from agent57.seeds import Role
@@ -46,6 +48,8 @@ class TrainedRun:
         state, damaged = newest_state(path / CHECKPOINTS)
         check_same_config(config, state)
         try:
+            if config.evaluator_controller.own not in ("", *CONTROLLERS):
+                import_modules(config.env)
             evaluator = state["parts"]["evaluator"]
             rng = np.random.default_rng(0)
             controller = make_controller(config.evaluator_controller, config.family.arms, 0, rng)

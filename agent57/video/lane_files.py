@@ -2,8 +2,8 @@
 
 The watcher touches `live/watched` now and then. While that sign is fresh, the training writes
 `live/<source>.json`: seeds, actions and values of a few lanes, no pictures. Pictures are drawn by
-the watcher. The training spends at most 1 / `REST` of its time on this, and nothing while nobody
-watches.
+the watcher. The training spends at most 1 / `REST` of its core time on this, however crowded the
+machine, and nothing while nobody watches.
 """
 
 import contextlib
@@ -18,7 +18,7 @@ SIGN = "watched"
 FRESH_SECONDS = 10.0  # an older sign does not count
 ASK_SECONDS = 2.0  # between two touches of the sign
 WRITE_SECONDS = 0.5  # between two writings
-REST = 200  # seconds of rest for a second of writing: 0.5 % of a core
+REST = 200  # core seconds of training for a core second of writing: 0.5 %
 SHOWN_LANES = {"evaluator": 1, "actor": 3}  # by source
 
 Lane = dict[str, Any]
@@ -58,7 +58,8 @@ class LaneWriter:
 
     def __init__(self, run: Path) -> None:
         self._folder = run / FOLDER
-        self._next = 0.0
+        self._next = 0.0  # on the clock
+        self._next_core = 0.0  # in core time of this process
 
     def show(self, gather: Callable[[], dict[str, list[Lane]]]) -> None:
         """Write the lanes that `gather` returns, if somebody watches and the rest is over."""
@@ -66,12 +67,12 @@ class LaneWriter:
         if now < self._next:
             return
         self._next = now + WRITE_SECONDS
-        if not self.is_watched:
+        if time.process_time() < self._next_core or not self.is_watched:
             return
         started = time.thread_time()
         for source, lanes in gather().items():
             self._write(source, lanes)
-        self._next = now + max(WRITE_SECONDS, REST * (time.thread_time() - started))
+        self._next_core = time.process_time() + REST * (time.thread_time() - started)
 
     @property
     def is_watched(self) -> bool:

@@ -80,13 +80,13 @@ class Guard:
 class LivePage:
     """The routes of the live page."""
 
-    def __init__(self, runs: FollowedRuns, token: str | None) -> None:
+    def __init__(self, runs: FollowedRuns, token: str | None, *, trust: bool = False) -> None:
         self._runs = runs
         self._token = token
         # One thread each, so that neither the runs nor the painter are used by two at once.
         self._reader = ThreadPoolExecutor(1, "records")
         self._waiter = ThreadPoolExecutor(1, "pictures")
-        self.painter = Painter()
+        self.painter = Painter(trust=trust)
         self._page_seconds = 0.0  # core time of the latest payload
 
     def warm_up(self) -> None:
@@ -265,9 +265,14 @@ def address(listener: socket.socket, host: str, token: str | None) -> str:
     return f"http://{shown}:{port}/" + (f"?token={token}" if token else "")
 
 
-def serve(runs: FollowedRuns, listener: socket.socket, token: str | None) -> None:
-    """Serve the page until the process is told to stop."""
-    page = LivePage(runs, token)
+def serve(
+    runs: FollowedRuns, listener: socket.socket, token: str | None, *, trust: bool = False
+) -> None:
+    """Serve the page until the process is told to stop.
+
+    trust: draw lanes with the code of environments that are not installed packages
+    """
+    page = LivePage(runs, token, trust=trust)
     page.warm_up()
     config = uvicorn.Config(
         page.app(),

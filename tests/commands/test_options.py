@@ -4,6 +4,7 @@ from typing import Annotated
 import pytest
 import tyro
 
+from agent57.cli import COMMANDS, run
 from agent57.commands.options import parse, with_counts, written_out
 from agent57.commands.train import Train
 from agent57.config import Config, ConfigError, require
@@ -50,6 +51,28 @@ def test_good_options_are_parsed_and_help_is_printed(capsys):
         parse(Example, "example", ["--help"])
     assert stop.value.code == 0
     assert "--share" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("command", sorted(COMMANDS))
+def test_help_has_plain_words_for_values(command: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run([command, "--help"]) == 0
+    text = capsys.readouterr().out
+    assert f"agent57 {command}" in text
+    for oddity in ("None", "{}", "STR", "INT", "FLOAT", "--no-trust", "(default: )", "''"):
+        assert oddity not in text.replace("or '' for this machine", "")
+    assert text.count("--") > 1
+
+
+def test_help_names_values_choices_and_defaults(capsys: pytest.CaptureFixture[str]) -> None:
+    for command in ("train", "evaluate", "watch", "presets"):
+        assert run([command, "--help"]) == 0
+    text = capsys.readouterr().out
+    for wanted in (
+        "--frames N ", "--out PATH ", "--env ENV ", "--runtime {inline,cluster} ", "--epsilon X ",
+        "--env-kwargs KWARG [KWARG ...]", "--episodes N ", "(default: 10)", "--trust ",
+        "--overlay, --no-overlay", "RUN [RUN ...] ", "[NAME] ",
+    ):  # fmt: skip
+        assert wanted in text
 
 
 @pytest.mark.parametrize(

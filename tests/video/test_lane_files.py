@@ -31,25 +31,28 @@ def test_a_watcher_reads_what_the_training_wrote(tmp_path: Path) -> None:
     assert not list(tmp_path.rglob("*.partial"))
 
 
-def test_writing_is_followed_by_its_share_of_rest(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize("share", [1.0, 0.1, 2.0])  # of a core that the training gets
+def test_writing_is_followed_by_its_share_of_training(
+    share: float, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    clock, work = [100.0], [0.0]
+    clock, core, writing = [100.0], [0.0], [0.0]
     monkeypatch.setattr(lane_files.time, "monotonic", lambda: clock[0])
-    monkeypatch.setattr(lane_files.time, "thread_time", lambda: work[0])
-    LaneFiles(tmp_path).ask()
-    writer, times = LaneWriter(tmp_path), []
+    monkeypatch.setattr(lane_files.time, "process_time", lambda: core[0])
+    monkeypatch.setattr(lane_files.time, "thread_time", lambda: core[0])
+    monkeypatch.setattr(LaneWriter, "is_watched", True)
+    writer = LaneWriter(tmp_path)
 
     def gather() -> dict:
-        times.append(clock[0])
-        work[0] += 0.01
+        core[0] += 0.01
+        writing[0] += 0.01
         return LANES
 
-    for _ in range(100):
+    for _ in range(2000):
         writer.show(gather)
         clock[0] += 0.1
-    gaps = [b - a for a, b in zip(times, times[1:], strict=False)]
-    assert min(gaps) >= 0.01 * lane_files.REST
+        core[0] += 0.1 * share
+    assert writing[0] >= 0.01
+    assert writing[0] - 0.01 <= core[0] / lane_files.REST  # the first writing has no rest before
 
 
 def test_a_disk_that_refuses_does_not_end_a_run(tmp_path: Path) -> None:

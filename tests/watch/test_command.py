@@ -19,14 +19,16 @@ def run(*args: str) -> tuple[int, str, str]:
 
 def test_the_address_is_printed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     served = []
-    monkeypatch.setattr(server, "serve", lambda *args: served.append(args))
+    monkeypatch.setattr(server, "serve", lambda *args, trust: served.append((*args, trust)))
     code, said, _ = run(str(write_run(tmp_path / "run")), "--port", "0")
     assert code == 0
     assert said.startswith("watch: http://127.0.0.1:")
     assert "token" not in said
     _, said, _ = run(str(tmp_path / "run"), "--port", "0", "--host", "0.0.0.0")
     assert "/?token=" in said
-    assert [token is None for _, _, token in served] == [True, False]
+    run(str(tmp_path / "run"), "--port", "0", "--trust")
+    assert [token is None for _, _, token, _ in served] == [True, False, True]
+    assert [trust for *_, trust in served] == [False, False, True]
 
 
 def test_mistakes_are_one_line(tmp_path: Path) -> None:
@@ -56,7 +58,7 @@ def test_a_page_process_serves_a_run_that_is_about_to_begin(
     with PageProcess(tmp_path / "run"):
         pass
     assert started[0][1:4] == ["-m", "agent57", "watch"]
-    assert "--wait" in started[0]
+    assert {"--wait", "--trust"} <= set(started[0])
 
 
 def test_missing_packages_are_named(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

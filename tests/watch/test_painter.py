@@ -1,6 +1,10 @@
 import base64
 import subprocess
 import sys
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
 
 from agent57.watch.painter import Painter
 from tests.runtime.runs import run_config
@@ -21,6 +25,22 @@ def test_another_process_draws_and_is_replaced_when_it_dies() -> None:
         assert "source" in painter.draw(config, [LANE])[1][0]
     finally:
         painter.close()
+
+
+def test_a_module_that_is_not_installed_is_drawn_if_it_is_trusted(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "painted.py").write_text("from gymnasium.envs.classic_control import CartPoleEnv\n")
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+    monkeypatch.syspath_prepend(str(tmp_path))
+    config = replace(run_config("CartPole-v1", 100).env, name="painted:CartPoleEnv")
+    for trust in (False, True):
+        painter = Painter(trust=trust)
+        try:
+            (picture,) = painter.draw(config, [LANE])[1]
+        finally:
+            painter.close()
+        assert "source" in picture if trust else "give --trust" in picture["note"]
 
 
 def test_the_page_starts_without_torch() -> None:
