@@ -27,15 +27,17 @@ def prepare(
     """Observations as the networks take them.
 
     Pixels are brightness, scaled to [0, 1]. The cells of a small grid are symbols, not brightness:
-    each becomes the bits of its code. Vectors stay as they are.
+    each becomes the bits of its code. Vectors stay as they are. The planes of a cell lie side by
+    side in memory, as the convolutions want them.
     """
     if kind == "vector":
         return observation.float()
     if kind == "pixels":
         return observation.float().div_(max_value)
     bit = torch.arange(max_value.bit_length(), device=observation.device, dtype=torch.uint8)
-    planes = observation.unsqueeze(-3).bitwise_right_shift(bit[:, None, None]).bitwise_and(1)
-    return planes.flatten(-4, -3).float()
+    symbols = observation.movedim(-3, -1).contiguous()  # [..., Y, X, C]
+    planes = symbols.unsqueeze(-1).bitwise_right_shift(bit).bitwise_and(1)
+    return planes.flatten(-2).float().movedim(-1, -3)
 
 
 def layer(linear: nn.Conv2d | nn.Linear, unit: nn.Module, is_normalised: bool) -> list[nn.Module]:
