@@ -15,7 +15,7 @@ from torch import Tensor
 from agent57.bandit import make_controller
 from agent57.config import Config
 from agent57.envs.spec import VectorEnv
-from agent57.ops.family import betas, gammas, lane_epsilons
+from agent57.ops.family import annealed, betas, gammas, lane_epsilons
 from agent57.ops.td import (
     fresh_squares,
     learned_values,
@@ -51,11 +51,11 @@ class Actor:
         self._published = published
         self._first_lane = first_lane
         lanes = np.arange(first_lane, first_lane + env.num_lanes)
-        epsilon = lane_epsilons(
+        self._epsilon = lane_epsilons(
             config.actor.epsilon, config.actor.epsilon_alpha, lanes, config.actor.lanes
         )
         roles = (Role.ACTOR_EPISODES, Role.ACTOR_ACTIONS)
-        self.player = Player(config, env, epsilon, roles, first_lane, device)
+        self.player = Player(config, env, self._epsilon, roles, first_lane, device)
         self._controllers: list[ArmController] = [
             make_controller(
                 config.controller,
@@ -97,6 +97,8 @@ class Actor:
             self._pull()
         if self._needs_begin.any():
             self._begin()
+        steps_of_run = self.num_steps * self._config.actor.lanes
+        self.player.epsilon = annealed(self._epsilon, steps_of_run, self._config.actor.anneal_steps)
         played = self.player.step()
         self.num_steps += 1
         blocks = self._assembler.add(played)

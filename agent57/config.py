@@ -452,6 +452,8 @@ class ActorConfig:
     lanes: int = 256  # L
     epsilon: float = 0.4  # of lane 0
     epsilon_alpha: float = 8.0  # epsilon_l = epsilon^(1 + alpha l / (L - 1))
+    # Agent steps of all lanes in which epsilon falls from 1 to epsilon_l; 0: no such fall.
+    anneal_steps: int = 0
     pull_period: int = 100  # agent steps between copies of the learner's weights, table
     # Embeddings an actor holds at most, since each episode keeps its own; 0: one for every 8 lanes,
     # and at least 4. Fewer make episodes begin with older ones, more make batches smaller.
@@ -460,14 +462,9 @@ class ActorConfig:
     def __post_init__(self) -> None:
         require_positive(self, "actor", "lanes", "pull_period")
         require_unit(self, "actor", "epsilon")
-        require(
-            self.embedding_versions >= 0,
-            f"actor.embedding_versions must not be negative, got {self.embedding_versions}",
-        )
-        require(
-            self.epsilon_alpha >= 0,
-            f"actor.epsilon_alpha must not be negative, got {self.epsilon_alpha}",
-        )
+        for name in ("anneal_steps", "embedding_versions", "epsilon_alpha"):
+            value = getattr(self, name)
+            require(value >= 0, f"actor.{name} must not be negative, got {value}")
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -96,7 +96,7 @@ class Player:
         keep_freed_memory()
         self._config = config
         self._env = env
-        self._epsilon = epsilon
+        self.epsilon = epsilon
         self._episode_role, action_role = roles
         self.first_lane = first_lane
         self._device = device
@@ -181,7 +181,7 @@ class Player:
             lane = self.first_lane + int(np.argmin(is_finite))
             raise FloatingPointError(f"the value networks' answer in lane {lane} is not finite")
         choose = choose_actions if policy is None else sample_actions
-        action, action_prob = choose(mixed, self._epsilon, self._uniforms.next())
+        action, action_prob = choose(mixed, self.epsilon, self._uniforms.next())
         return Decision(
             action=action, action_prob=action_prob, outputs=outputs, next_state=next_state
         )
@@ -282,7 +282,7 @@ class Player:
             "arm": arm,
             "beta": float(self._beta[arm]),
             "gamma": float(self._gamma[arm]),
-            "epsilon": float(self._epsilon[lane]),
+            "epsilon": float(self.epsilon[lane]),
             "action": int(played.action[lane]),
             "action_names": list(self._env.spec.action_names),
             "networks": list(self._config.value_names),

@@ -109,6 +109,18 @@ def test_each_lane_acts_with_its_own_epsilon() -> None:
         assert is_either.all()
 
 
+def test_annealing_begins_with_random_actions_and_ends_with_the_epsilons_of_the_lanes() -> None:
+    config = changed(CONFIG, actor={"lanes": 8, "anneal_steps": 80})
+    actor = make_actor(config, first_lane=2)
+    final = lane_epsilons(0.4, 8.0, np.arange(2, 5), 8)
+    actor.step()
+    np.testing.assert_array_equal(actor.player.epsilon, np.ones(3))
+    run(actor, 5)  # the sixth step is played after five steps of all eight lanes
+    np.testing.assert_allclose(actor.player.epsilon, (1 + final) / 2)
+    run(actor, 5)
+    np.testing.assert_array_equal(actor.player.epsilon, final)
+
+
 def test_weights_are_pulled_every_pull_period_steps() -> None:
     learner, asked = make_learner(CONFIG), []
 
@@ -194,8 +206,10 @@ def test_diagnostics_are_means_over_the_lanes() -> None:
 
 
 @pytest.mark.parametrize("num_steps", [1, 7, 23])
-def test_continues_exactly_from_its_saved_state(num_steps: int) -> None:
-    actor, other = make_actor(), make_actor()
+@pytest.mark.parametrize("anneal_steps", [0, 90])
+def test_continues_exactly_from_its_saved_state(num_steps: int, anneal_steps: int) -> None:
+    config = changed(CONFIG, actor={"anneal_steps": anneal_steps})
+    actor, other = make_actor(config), make_actor(config)
     run(actor, num_steps)
     run(other, 1)
     assert not other.load_state_dict(actor.state_dict()).any()

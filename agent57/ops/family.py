@@ -63,6 +63,17 @@ def lane_epsilons(
     return epsilon ** (1 + alpha * lanes / max(num_lanes - 1, 1))
 
 
+def annealed(
+    epsilon: Float64[np.ndarray, "E"], num_steps: int, anneal_steps: int
+) -> Float64[np.ndarray, "E"]:
+    """Epsilons after `num_steps` steps of a run: 1 at first, `epsilon` from `anneal_steps` on.
+
+    The way between them is a straight line, as in DQN (Mnih et al., 2015).
+    """
+    left = max(0.0, 1 - num_steps / anneal_steps) if anneal_steps else 0.0
+    return epsilon + left * (1 - epsilon)
+
+
 def _steps(index: np.ndarray, span: int) -> np.ndarray:
     """sigmoid(10 (2 j - span) / span)."""
     return 1 / (1 + np.exp(-10 * (2 * index - span) / span))

@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 
 from agent57.config import FamilyConfig
-from agent57.ops.family import betas, gammas, lane_epsilons
+from agent57.ops.family import annealed, betas, gammas, lane_epsilons
 
 
 def sigmoid(x: float) -> float:
@@ -94,3 +94,16 @@ def test_regression_lane_epsilons_with_the_exponents_of_ape_x() -> None:
     epsilon = lane_epsilons(0.4, 8.0, np.array([255]), 256)
     np.testing.assert_allclose(epsilon, [0.4**9])
     assert abs(epsilon[0] - 2.6e-4) < 1e-5
+
+
+def test_annealed_epsilons_by_hand() -> None:
+    epsilon = np.array([0.4, 0.0])
+    np.testing.assert_allclose(annealed(epsilon, 0, 100), [1.0, 1.0])
+    np.testing.assert_allclose(annealed(epsilon, 50, 100), [0.7, 0.5])
+    np.testing.assert_allclose(annealed(epsilon, 100, 100), epsilon)
+    np.testing.assert_array_equal(annealed(epsilon, 1000, 100), epsilon)
+
+
+def test_without_annealing_epsilons_are_the_papers() -> None:
+    epsilon = lane_epsilons(0.4, 8.0, np.arange(5), 5)
+    np.testing.assert_array_equal(annealed(epsilon, 0, 0), epsilon)
