@@ -12,10 +12,11 @@ import re
 from dataclasses import dataclass, field
 from typing import Any, Literal, get_args, get_origin
 
-CONFIG_VERSION = 10
+CONFIG_VERSION = 11
 # Fields that a file of this version or an older one may lack. Its run was trained with what is now
 # the default, except that forget gates began at 0 for a while.
 LATER_FIELDS: dict[int, tuple[str, ...]] = {
+    10: ("actor.anneal_steps",),
     9: ("family.own",),
     8: (
         "env.raw",
