@@ -5,12 +5,15 @@
 
 Each try does one bad thing to a run and then checks what docs/RELIABILITY.md promises: the run ends
 exactly as one that was left alone, or a command ends with one line and no traceback. Tries of all
-kinds take turns. The exit code is 1 if a promise was broken; the folders of such tries are kept.
+kinds take turns, in one process and on a cluster. The exit code is 1 if a promise was broken; the
+folders of such tries are kept.
+
+A busy machine is not a broken one: limits grow with the time that starts take here and now, and a
+run that does not even start, and says so in one line, is counted as skipped.
 """
 
 import argparse
 import contextlib
-import hashlib
 import json
 import multiprocessing
 import os
@@ -28,18 +31,22 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import torch
-
 ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT))
 
 from agent57.replay.block import Block  # noqa: E402
 from agent57.runtime.run import STOPPED  # noqa: E402
 from agent57.storage.checkpoint import CheckpointStore  # noqa: E402
-from agent57.storage.manifest import read_manifest, write_manifest  # noqa: E402
-from benchmarks.processes import descendants, newest, title_of  # noqa: E402
+from benchmarks.processes import descendants, identity, newest, title_of  # noqa: E402
 from tests.runtime import broken_envs  # noqa: E402
 from tests.runtime.runs import difference, result  # noqa: E402
+from tests.runtime.test_strangers import (  # noqa: E402
+    EVIL,
+    change_config,
+    change_state,
+    forge_blocks,
+    grown,
+)
 
 TASK = "tests.runtime.broken_envs:agent57/Broken-v0"
 SMALL = [
@@ -48,23 +55,52 @@ SMALL = [
     "--learner.batch_size", "4", "--sequence.trace_length", "8", "--sequence.replay_period", "4",
     "--network.state_size", "8", "--network.feature_size", "8", "--network.head_size", "8",
 ]  # fmt: skip
-OPTIONS = ["train", "--env", TASK, *SMALL, "--frames", "300", "--actor.lanes", "3", "--out"]
-CLUSTER_FRAMES = 240
+OPTIONS = ["train", "--env", TASK, *SMALL, "--actor.lanes", "3"]
+FRAMES, CLUSTER_FRAMES, NEVER_ENDING = 300, 600, 10**6
 CLUSTER_OPTIONS = [
-    "train", "--env", TASK, *SMALL, "--frames", str(CLUSTER_FRAMES), "--runtime", "cluster",
-    "--actors", "2", "--lanes-per-actor", "2", "--cluster.answer_seconds", "240", "--out",
+    "train", "--env", TASK, *SMALL, "--runtime", "cluster", "--actors", "2",
+    "--lanes-per-actor", "2",
 ]  # fmt: skip
-CLUSTER_SECONDS = 1800.0  # that a run on a cluster may take on a busy machine
-LIMIT_SECONDS = 600.0  # that any life of a process may take on a busy machine
+SLOW_STARTS = ("Ray could not be started:", "no answer within", "no actor came up within")
+LEFTOVER_SECONDS = 45.0  # that a process of a cluster may live on after its driver
 MOST_LIVES = 200
+
+
+class Pace:
+    """Limits of waiting, from the slowest start of a run that was seen."""
+
+    start_seconds = 0.0  # from the command to the first line of metrics
+
+    def note(self, seconds: float) -> None:
+        """Note how long a start took."""
+        self.start_seconds = max(self.start_seconds, seconds)
+
+    @property
+    def answer_seconds(self) -> float:
+        """Give an answer on a cluster the time of two starts: the learner must start within it."""
+        return round(max(20.0, 2 * self.start_seconds))
+
+    @property
+    def life_seconds(self) -> float:
+        """Give any process the time of many starts and of a few answers."""
+        return max(600.0, 10 * self.start_seconds + 4 * self.answer_seconds)
+
+    @property
+    def stop_seconds(self) -> float:
+        """Give a hanging run the 25 s that are promised, and time to leave."""
+        return 25.0 + max(35.0, self.start_seconds)
+
+
+PACE = Pace()
 
 
 class Broken(Exception):
     """A promise that was not kept."""
 
 
-def live(args: list[str], log: Path, fault: Path) -> None:
+def live(args: list[str], log: Path, fault: Path, folder: Path) -> None:
     """One life of a process: a command of agent57, with everything it says in a file."""
+    os.chdir(folder)
     os.environ[broken_envs.FAULT_FILE] = str(fault)
     handle = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_APPEND)
     for number in (1, 2):
@@ -102,25 +138,31 @@ class Try:
         context = multiprocessing.get_context("forkserver")
         context.set_forkserver_preload(["agent57.runtime.run", "tests.runtime.runs"])
         words = [str(arg) for arg in args]
-        process = context.Process(target=live, args=(words, self.log, self.fault))
+        folder = self.run if self.run.is_dir() else self.run.parent
+        process = context.Process(target=live, args=(words, self.log, self.fault, folder))
         process.start()
         return process
 
-    def begin(self) -> multiprocessing.process.BaseProcess:
+    def begin(self, frames: int = FRAMES) -> multiprocessing.process.BaseProcess:
         """Begin the run, or go on with it."""
         if (self.run / "config.json").exists():
             return self.start("resume", self.run, "--trust")
-        return self.start(*OPTIONS, self.run)
+        return self.start(*OPTIONS, "--frames", frames, "--out", self.run)
 
     def end(self, process: multiprocessing.process.BaseProcess) -> int:
         """Wait for a process; it must not hang and must not show a traceback."""
-        process.join(LIMIT_SECONDS)
+        limit_seconds = PACE.life_seconds
+        process.join(limit_seconds)
         if process.exitcode is None:
             process.kill()
-            raise Broken(f"no end within {LIMIT_SECONDS:g} s")
-        if "Traceback (most recent call last)" in self.log.read_text(errors="replace"):
+            raise Broken(f"no end within {limit_seconds:g} s")
+        if "Traceback (most recent call last)" in self.said():
             raise Broken("a traceback")
         return process.exitcode
+
+    def said(self) -> str:
+        """Everything that the processes have said so far."""
+        return self.log.read_text(errors="replace")
 
     def finish(self) -> None:
         """Bring the run to its end, however often it was interrupted."""
@@ -130,20 +172,24 @@ class Try:
 
     def compare(self) -> str:
         """Compare with the run that was left alone."""
-        if not self.reference.exists():
-            reference = self.start(*OPTIONS, self.reference)
-            if self.end(reference):
-                raise Broken("the reference run failed")
-        found = difference(result(self.reference), result(self.run))
+        found = difference(result(self.left_alone()), result(self.run))
         if found:
             raise Broken(f"the result differs in {found[:3]}")
         return "identical"
 
+    def left_alone(self) -> Path:
+        """Return the run that was left alone, after training it if it is the first time."""
+        if not self.reference.exists():
+            begun = time.monotonic()
+            options = ("--frames", FRAMES, "--out", self.reference)
+            if self.end(self.start(*OPTIONS, *options)):
+                raise Broken("the reference run failed")
+            PACE.note(time.monotonic() - begun)
+        return self.reference
+
     def copy_reference(self) -> None:
         """Begin with a finished run."""
-        if not self.reference.exists():
-            self.end(self.start(*OPTIONS, self.reference))
-        shutil.copytree(self.reference, self.run)
+        shutil.copytree(self.left_alone(), self.run)
 
     def wait_for_checkpoint(self, process: multiprocessing.process.BaseProcess) -> None:
         """Until one more checkpoint is committed, so that a run gets on."""
@@ -188,14 +234,23 @@ def hang(attempt: Try) -> str:
     attempt.fault.write_text(attempt.rng.choice(["hang", "deaf hang"]))
     time.sleep(1.0)
     begun = time.monotonic()
-    os.kill(process.pid or 0, signal.SIGTERM)
+    if process.is_alive():
+        os.kill(process.pid or 0, signal.SIGTERM)
     code = attempt.end(process)
     seconds = time.monotonic() - begun
     attempt.fault.unlink()
-    if code == 0 or seconds > 60:
+    if code == 0:
+        return over_before(attempt)
+    if seconds > PACE.stop_seconds:
         raise Broken(f"exit code {code} after {seconds:.0f} s")
     attempt.finish()
     return attempt.compare()
+
+
+def over_before(attempt: Try) -> str:
+    """A run that was done before anything happened to it must be as the one left alone."""
+    attempt.compare()
+    return "over before it happened"
 
 
 def fault(attempt: Try) -> str:
@@ -206,16 +261,16 @@ def fault(attempt: Try) -> str:
     code = attempt.end(process)
     attempt.fault.unlink()
     if code == 0:
-        raise Broken("a fault ended in exit code 0")
+        return over_before(attempt)
     attempt.finish()
     return attempt.compare()
 
 
 def lost_folder(attempt: Try) -> str:
     """The run folder or its checkpoints are removed while it trains."""
-    process = attempt.begin()
-    attempt.wait_for_checkpoint(process)
     lost = attempt.rng.choice([attempt.run, attempt.run / "checkpoints"])
+    process = attempt.begin(NEVER_ENDING if lost == attempt.run else FRAMES)
+    attempt.wait_for_checkpoint(process)
     shutil.rmtree(lost, ignore_errors=True)
     code = attempt.end(process)
     if lost == attempt.run:
@@ -266,7 +321,7 @@ def damage(attempt: Try) -> str:
 def damage_one_file(attempt: Try) -> None:
     """Flip a bit, cut, blank or remove, in one file of a run."""
     rng = attempt.rng
-    file = rng.choice([f for f in attempt.run.rglob("*") if f.is_file() and f.stat().st_size])
+    file = any_file(attempt)
     content = bytearray(file.read_bytes())
     how = rng.choice(["bit", "cut", "hole", "gone"])
     place = rng.randrange(len(content))
@@ -282,17 +337,14 @@ def damage_one_file(attempt: Try) -> None:
 def forged(attempt: Try) -> str:
     """A sealed state in which something is missing or of another type; then every command."""
     attempt.copy_reference()
-    for path in attempt.run.glob("checkpoints/*.json"):
-        manifest = read_manifest(path)
-        file = path.with_suffix(".state")
-        state = torch.load(file, weights_only=True)
-        mutate(state, attempt.rng, attempt.rng.randrange(3))
-        torch.save(state, file)
-        content = file.read_bytes()
-        seal = hashlib.sha256(content).hexdigest()
-        manifest["state"].update(bytes=len(content), sha256=seal)
-        write_manifest(path, {k: v for k, v in manifest.items() if k != "format"})
+    forge_state(attempt)
     return every_command(attempt)
+
+
+def forge_state(attempt: Try) -> None:
+    """Change something in the state of every checkpoint, and seal them anew."""
+    depth = attempt.rng.randrange(3)
+    change_state(attempt.run, lambda state: mutate(state, attempt.rng, depth))
 
 
 def mutate(state: Any, rng: random.Random, depth: int) -> None:  # noqa: ANN401
@@ -306,16 +358,74 @@ def mutate(state: Any, rng: random.Random, depth: int) -> None:  # noqa: ANN401
         state[key] = rng.choice([None, [1], "x", {"a": 1}])
 
 
-def every_command(attempt: Try) -> str:
+def stranger(attempt: Try) -> str:
+    """A folder with code, links, pipes, wrong types or files that would grow; every command."""
+    attempt.copy_reference()
+    how = attempt.rng.choice([foreign_module, pipe, link, wrong_type, bomb])
+    return how(attempt)
+
+
+def foreign_module(attempt: Try) -> str:
+    """A module beside the run must not be imported, without --trust."""
+    change_config(attempt.run, "env", "name", "evil_chaos:X-v0")
+    (attempt.run / "evil_chaos.py").write_text(EVIL)
+    outcome = every_command(attempt, trust=False)
+    if (attempt.run / "executed").exists():
+        raise Broken("a module of the folder was imported")
+    return outcome
+
+
+def pipe(attempt: Try) -> str:
+    """A pipe in place of a file must not be waited for."""
+    file = any_file(attempt)
+    file.unlink()
+    os.mkfifo(file)
+    return every_command(attempt)
+
+
+def link(attempt: Try) -> str:
+    """Nothing outside the folder may be written through a link in it."""
+    file, outside = any_file(attempt), attempt.run.parent / "outside"
+    shutil.move(file, outside)
+    file.symlink_to(outside)
+    before = outside.read_bytes()
+    outcome = every_command(attempt)
+    if outside.read_bytes() != before:
+        raise Broken(f"{file.name} was written through a link")
+    return outcome
+
+
+def wrong_type(attempt: Try) -> str:
+    """A field of config.json that has a value of another type."""
+    values = json.loads((attempt.run / "config.json").read_text())
+    section = attempt.rng.choice([name for name in values if isinstance(values[name], dict)])
+    name = attempt.rng.choice(sorted(values[section]))
+    change_config(attempt.run, section, name, attempt.rng.choice([1.5, "x", None, [1], {}, -1]))
+    return every_command(attempt)
+
+
+def bomb(attempt: Try) -> str:
+    """Blocks that would unpack to a quarter of a gigabyte each."""
+    forge_blocks(attempt.run, grown)
+    return every_command(attempt)
+
+
+def any_file(attempt: Try) -> Path:
+    """Choose a file of the run that is not empty."""
+    files = [f for f in attempt.run.rglob("*") if f.is_file() and f.stat().st_size]
+    return attempt.rng.choice(sorted(files))
+
+
+def every_command(attempt: Try, *, trust: bool = True) -> str:
     """Evaluate, report, export and resume: each ends, with success or one line."""
-    csv = attempt.run.parent / "a.csv"
+    csv, trusted = attempt.run.parent / "a.csv", ["--trust"] if trust else []
     codes = [
         attempt.end(attempt.start(*command))
         for command in (
-            ("evaluate", attempt.run, "--episodes", 1, "--trust"),
+            ("evaluate", attempt.run, "--episodes", 1, *trusted),
             ("report", attempt.run),
             ("export", attempt.run, "--csv", csv),
-            ("resume", attempt.run, "--trust"),
+            ("resume", attempt.run, *trusted),
         )
     ]
     if not set(codes) <= {0, 1, 2}:
@@ -333,34 +443,47 @@ class ClusterTry:
         self.attempt = attempt
         self.run = attempt.run
         self.rng = attempt.rng
+        self.num_slow_starts = 0
+        self._family: dict[int, str] = {}  # every process of the run ever seen, with its identity
 
-    def begin(self) -> subprocess.Popen[bytes]:
+    def begin(self, frames: int = CLUSTER_FRAMES) -> subprocess.Popen[bytes]:
         """Begin the run, or go on with it."""
-        command = [sys.executable, "-m", "agent57", *CLUSTER_OPTIONS, str(self.run)]
+        python = [sys.executable, "-m", "agent57"]
+        limit = ("--cluster.answer_seconds", str(PACE.answer_seconds))
+        command = [*python, *CLUSTER_OPTIONS, *limit, "--frames", str(frames), "--out"]
         if (self.run / "config.json").exists():
-            command = [*command[:3], "resume", str(self.run), "--trust"]
+            command = [*python, "resume", "--trust"]
         environment = {**os.environ, "PYTHONPATH": str(ROOT), "PYTHONUNBUFFERED": "1"}
         environment[broken_envs.FAULT_FILE] = str(self.attempt.fault)
+        command.append(str(self.run))
         with self.attempt.log.open("ab") as log:
             return subprocess.Popen(command, stdout=log, stderr=log, env=environment, cwd=ROOT)
 
-    def under_way(self) -> subprocess.Popen[bytes]:
+    def under_way(self, frames: int = CLUSTER_FRAMES) -> subprocess.Popen[bytes]:
         """Begin, and wait until lines are written and the first checkpoint is there."""
-        driver, deadline = self.begin(), time.monotonic() + CLUSTER_SECONDS
+        limit_seconds, begun = PACE.life_seconds, time.monotonic()
+        driver = self.begin(frames)
         while not (newest(self.run / "metrics.jsonl") and self._checkpoints()):
             if driver.poll() is not None:
-                self._check_started()
+                if self._is_slow_start():
+                    raise Skipped("the machine is too busy for a cluster to start")
                 raise Broken(f"exit code {driver.poll()} before anything happened")
-            if time.monotonic() > deadline:
+            if time.monotonic() - begun > limit_seconds:
                 self._kill(driver)
-                raise Broken(f"no line of metrics within {CLUSTER_SECONDS:g} s")
-            time.sleep(0.1)
+                raise Broken(f"no line of metrics within {limit_seconds:g} s")
+            self._look(driver)
+        PACE.note(time.monotonic() - begun)
         return driver
 
-    def _check_started(self) -> None:
-        """Skip a try if Ray has not come up in the 30 s that it gives itself."""
-        if "Ray could not be started:" in self.said():
-            raise Skipped("the machine is too busy for Ray to start")
+    def _look(self, driver: subprocess.Popen[bytes]) -> None:
+        """Wait a little, and note the processes of the run."""
+        time.sleep(0.3)
+        self._family |= {pid: identity(pid) for pid in descendants(driver.pid)}
+
+    def _is_slow_start(self) -> bool:
+        """Whether the last life ended because something did not start within its limit."""
+        last = " ".join(self.said()[-500:].split())
+        return any(text in last for text in SLOW_STARTS)
 
     def _checkpoints(self) -> list[Path]:
         return list(self.run.glob("checkpoints/*.json"))
@@ -377,15 +500,33 @@ class ClusterTry:
         return self.rng.choice(found)
 
     def end(self, driver: subprocess.Popen[bytes]) -> int:
-        """Wait for the run; it must not hang and must not show a traceback."""
-        try:
-            code = driver.wait(CLUSTER_SECONDS)
-        except subprocess.TimeoutExpired:
-            self._kill(driver)
-            raise Broken(f"no end within {CLUSTER_SECONDS:g} s") from None
+        """Wait for the run; it must not hang, show a traceback or leave processes behind."""
+        limit_seconds, begun = PACE.life_seconds, time.monotonic()
+        while driver.poll() is None:
+            if time.monotonic() - begun > limit_seconds:
+                self._kill(driver)
+                raise Broken(f"no end within {limit_seconds:g} s")
+            self._look(driver)
         if "Traceback (most recent call last)" in self.said():
             raise Broken("a traceback")
-        return code
+        self._check_leftovers()
+        return driver.returncode
+
+    def _check_leftovers(self) -> None:
+        """All processes of the run must end soon after its driver."""
+        end = time.monotonic() + LEFTOVER_SECONDS
+        while left := [pid for pid, who in self._family.items() if who and identity(pid) == who]:
+            if time.monotonic() > end:
+                titles = ", ".join(title_of(pid) for pid in left)
+                raise Broken(f"{titles} live on after {LEFTOVER_SECONDS:g} s")
+            time.sleep(0.2)
+        self._family = {}
+
+    def kill(self, driver: subprocess.Popen[bytes]) -> None:
+        """kill -9 of the driver; its processes must end with it."""
+        self._look(driver)
+        self._kill(driver)
+        self._check_leftovers()
 
     def _kill(self, driver: subprocess.Popen[bytes]) -> None:
         driver.kill()
@@ -393,18 +534,25 @@ class ClusterTry:
 
     def said(self) -> str:
         """Everything that the run has said so far."""
-        return self.attempt.log.read_text(errors="replace")
+        return self.attempt.said()
 
     def finish(self, driver: subprocess.Popen[bytes] | None = None) -> dict[str, Any]:
         """Bring the run to its end and check its counts; its last line of metrics."""
-        code = self.end(driver or self.begin())
-        if code:
-            self._check_started()
-            raise Broken(f"the run could not be finished: exit code {code}")
+        while code := self.end(driver or self.begin()):
+            driver, self.num_slow_starts = None, self.num_slow_starts + 1
+            if not self._is_slow_start():
+                raise Broken(f"the run could not be finished: exit code {code}")
+            if self.num_slow_starts == 3:
+                raise Skipped("the machine is too busy for a cluster to start again")
         lines = (self.run / "metrics.jsonl").read_text().splitlines()
         frames = [json.loads(line)["frames"] for line in lines]
         if frames != sorted(set(frames)) or frames[-1] < CLUSTER_FRAMES:
             raise Broken(f"the frames of the metrics are {frames[-5:]}")
+        self.check_counts()
+        return json.loads(lines[-1])
+
+    def check_counts(self) -> None:
+        """No step may be counted twice, or be neither held nor counted as lost."""
         checkpoint = CheckpointStore(self.run / "checkpoints", keep=9).load()
         if checkpoint is None or checkpoint.damaged:
             raise Broken("the last checkpoint is not whole")
@@ -414,7 +562,6 @@ class ClusterTry:
         tally = parts["tally"]
         if held + waiting + tally["lost_transitions"] != tally["steps"]:
             raise Broken(f"{tally['steps']} steps, but {held} held and {waiting} waiting: {tally}")
-        return json.loads(lines[-1])
 
 
 def cluster_worker(attempt: Try) -> str:
@@ -430,7 +577,7 @@ def cluster_worker(attempt: Try) -> str:
         with contextlib.suppress(ProcessLookupError):
             os.kill(victim, signal.SIGKILL)
     restarts = sum(value for name, value in last.items() if name.endswith("_restarts"))
-    return f"replaced after {number.name}" if restarts else "over before it was noticed"
+    return f"replaced after {number.name}" if restarts else "over before it happened"
 
 
 def cluster_driver(attempt: Try) -> str:
@@ -438,8 +585,7 @@ def cluster_driver(attempt: Try) -> str:
     run = ClusterTry(attempt)
     driver = run.under_way()
     time.sleep(run.rng.uniform(0.0, 2.0))
-    driver.kill()
-    driver.wait()
+    run.kill(driver)
     run.finish()
     return "finished, counts right"
 
@@ -464,7 +610,7 @@ def cluster_ray(attempt: Try) -> str:
     os.kill(run.process(driver, f"/{name}"), signal.SIGKILL)
     code = run.end(driver)
     if code == 0:
-        return "over before it was noticed"
+        return "over before it happened"
     if not re.search("Ray's .* died|Ray failed|died", run.said()):
         raise Broken(f"exit code {code} without a line after the death of {name}")
     run.finish()
@@ -476,16 +622,34 @@ def cluster_hang(attempt: Try) -> str:
     run = ClusterTry(attempt)
     driver = run.under_way()
     attempt.fault.write_text("hang")
-    deadline = time.monotonic() + CLUSTER_SECONDS
+    limit_seconds, begun = PACE.life_seconds, time.monotonic()
     while "counts as dead" not in run.said() and driver.poll() is None:
-        if time.monotonic() > deadline:
-            driver.kill()
-            driver.wait()
+        if time.monotonic() - begun > limit_seconds:
+            run.kill(driver)
             raise Broken("hung environments were never reported")
         time.sleep(0.1)
     attempt.fault.unlink()
     last = run.finish(driver)
-    return "replaced" if last["cluster/actor_restarts"] else "over before it was noticed"
+    return "replaced" if last["cluster/actor_restarts"] else "over before it happened"
+
+
+def cluster_hang_stop(attempt: Try) -> str:
+    """Cluster: all environments hang, then SIGTERM."""
+    run = ClusterTry(attempt)
+    driver = run.under_way()
+    attempt.fault.write_text(run.rng.choice(["hang", "deaf hang"]))
+    time.sleep(2.0)
+    driver.send_signal(signal.SIGTERM)
+    begun = time.monotonic()
+    code = run.end(driver)
+    seconds = time.monotonic() - begun
+    attempt.fault.unlink()
+    if seconds > PACE.stop_seconds + LEFTOVER_SECONDS:
+        raise Broken(f"exit code {code} after {seconds:.0f} s")
+    if not run.said():
+        raise Broken(f"exit code {code} without a line")
+    run.finish()
+    return "finished, counts right"
 
 
 def cluster_fault(attempt: Try) -> str:
@@ -496,9 +660,23 @@ def cluster_fault(attempt: Try) -> str:
     code = run.end(driver)
     attempt.fault.unlink()
     if code == 0:
-        return "over before it was noticed"
+        return "over before it happened"
     run.finish()
     return "one line, then finished"
+
+
+def cluster_lost_folder(attempt: Try) -> str:
+    """Cluster: the run folder or its checkpoints are removed while it trains."""
+    run = ClusterTry(attempt)
+    lost = run.rng.choice([run.run, run.run / "checkpoints"])
+    driver = run.under_way(NEVER_ENDING if lost == run.run else CLUSTER_FRAMES)
+    shutil.rmtree(lost, ignore_errors=True)
+    if lost != run.run:
+        run.finish(driver)
+        return "finished, counts right"
+    if run.end(driver) == 0:
+        raise Broken("a removed folder ended in exit code 0")
+    return "one line"
 
 
 def cluster_full_disk(attempt: Try) -> str:
@@ -515,15 +693,27 @@ def cluster_full_disk(attempt: Try) -> str:
 
 
 def cluster_damage(attempt: Try) -> str:
-    """Cluster: a damaged file of a finished run, then every command."""
+    """Cluster: a flipped bit, a cut or a hole in one file; then every command."""
+    copy_cluster_reference(attempt)
+    damage_one_file(attempt)
+    return every_command(attempt)
+
+
+def cluster_forged(attempt: Try) -> str:
+    """Cluster: a sealed state in which something is missing or wrong; then every command."""
+    copy_cluster_reference(attempt)
+    forge_state(attempt)
+    return every_command(attempt)
+
+
+def copy_cluster_reference(attempt: Try) -> None:
+    """Begin with a run that was finished on a cluster."""
     reference = attempt.reference.with_name("cluster-reference")
     if not reference.exists():
         run = ClusterTry(attempt)
-        run.finish()
+        run.finish(run.under_way())
         run.run.rename(reference)
     shutil.copytree(reference, attempt.run)
-    damage_one_file(attempt)
-    return every_command(attempt)
 
 
 KINDS: dict[str, Callable[[Try], str]] = {
@@ -535,14 +725,18 @@ KINDS: dict[str, Callable[[Try], str]] = {
     "full_disk": full_disk,
     "damage": damage,
     "forged": forged,
+    "stranger": stranger,
     "cluster_worker": cluster_worker,
     "cluster_driver": cluster_driver,
     "cluster_stop": cluster_stop,
     "cluster_ray": cluster_ray,
     "cluster_hang": cluster_hang,
+    "cluster_hang_stop": cluster_hang_stop,
     "cluster_fault": cluster_fault,
+    "cluster_lost_folder": cluster_lost_folder,
     "cluster_full_disk": cluster_full_disk,
     "cluster_damage": cluster_damage,
+    "cluster_forged": cluster_forged,
 }
 
 
@@ -558,7 +752,8 @@ def main(args: list[str] | None = None) -> int:
     place = Path(tempfile.mkdtemp(prefix="chaos-"))
     outcomes: dict[str, Counter[str]] = defaultdict(Counter)
     broken: list[str] = []
-    end, number = time.monotonic() + 60 * known.minutes, 0
+    begun, number = time.monotonic(), 0
+    end = begun + 60 * known.minutes
     while time.monotonic() < end and not (known.rounds and number >= known.rounds):
         for kind in kinds:
             if time.monotonic() >= end:
@@ -574,9 +769,13 @@ def main(args: list[str] | None = None) -> int:
                 outcome = f"BROKEN: {error}"
                 broken.append(str(folder))
             outcomes[kind][outcome] += 1
-            print(f"{kind} {number}: {outcome}", flush=True)  # noqa: T201
+            minutes = (time.monotonic() - begun) / 60
+            print(f"{minutes:.1f} min: {kind} {number}: {outcome}", flush=True)  # noqa: T201
         number += 1
     print(table(outcomes))  # noqa: T201
+    minutes = (time.monotonic() - begun) / 60
+    slowest = f"the slowest start took {PACE.start_seconds:.0f} s"
+    print(f"{minutes:.0f} minutes without a break, {slowest}")  # noqa: T201
     print(f"broken promises: {', '.join(broken) or 'none'}")  # noqa: T201
     if not broken:
         shutil.rmtree(place, ignore_errors=True)

@@ -36,6 +36,16 @@ def title_of(pid: int) -> str:
         return ""
 
 
+def identity(pid: int) -> str:
+    """The time of a process's birth, which tells it from another with its number; "" if none."""
+    try:
+        fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    except OSError:
+        return ""
+    is_dead = fields[0] in "ZX"
+    return "" if is_dead else fields[19]
+
+
 def kind_of(title: str) -> str:
     return next((kind for kind in KINDS if kind in title), "Ray")
 

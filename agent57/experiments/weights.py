@@ -16,6 +16,7 @@ from agent57.storage.checkpoint import newest_state
 from agent57.storage.files import write_atomic
 from agent57.storage.folder import CHECKPOINTS, CONFIG_FILE, read_config
 from agent57.storage.manifest import write_file, write_manifest
+from agent57.trained.trained_run import evaluator_state
 
 NAME = "000000000001"
 
@@ -23,7 +24,7 @@ NAME = "000000000001"
 def export_weights(run: Path, out: Path) -> int:
     """Write a run's networks, in half precision, and what its evaluator knows; their bytes."""
     config, (state, _) = read_config(run), newest_state(run / CHECKPOINTS)
-    evaluator = state["parts"]["evaluator"]
+    evaluator = evaluator_state(state["parts"])
     kept = {
         "config": state["config"],
         "counters": state["counters"],

@@ -28,6 +28,12 @@ COUNTERS = ("frames", "steps", "updates")
 ROLES = (Role.TRIAL_EPISODES, Role.TRIAL_ACTIONS)
 
 
+def evaluator_state(parts: dict[str, Any]) -> dict[str, Any]:
+    """Return an evaluator's state; of one that hung, what a successor would take over."""
+    found: dict[str, Any] = parts["evaluator"] or parts["evaluator_lasting"]
+    return found
+
+
 @dataclass(frozen=True, kw_only=True)
 class TrainedRun:
     """The newest whole checkpoint of a run, or a policy that was saved to a file."""
@@ -50,7 +56,7 @@ class TrainedRun:
         try:
             if config.evaluator_controller.own not in ("", *CONTROLLERS):
                 import_modules(config.env)
-            evaluator = state["parts"]["evaluator"]
+            evaluator = evaluator_state(state["parts"])
             rng = np.random.default_rng(0)
             controller = make_controller(config.evaluator_controller, config.family.arms, 0, rng)
             controller.load_state_dict(evaluator["controller"])

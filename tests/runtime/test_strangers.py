@@ -2,6 +2,7 @@
 else, takes no more memory than its size suggests, and is refused in one line if it is forged.
 """
 
+import functools
 import hashlib
 import json
 import os
@@ -200,16 +201,21 @@ def test_weights_that_are_not_finite_are_one_line(folder):
 
 def test_a_block_that_would_grow_is_refused(folder):
     """61 kB that unpack to gigabytes: the size in the frame does not fit the configuration."""
-    packed = zstandard.ZstdCompressor().compress(bytes(1 << 28))
-
-    def grow(message: bytes) -> bytes:
-        block = Block.from_bytes(message)
-        return replace(block, observations=packed, is_compressed=True).to_bytes()
-
-    forge_blocks(folder, grow)
+    forge_blocks(folder, grown)
     code, text = call("resume", folder, "--frames", 900)
     assert code == 2, text
     assert "does not fit the run" in text
+
+
+def grown(message: bytes) -> bytes:
+    """A block whose observations unpack to a quarter of a gigabyte."""
+    block = Block.from_bytes(message)
+    return replace(block, observations=packed_zeros(), is_compressed=True).to_bytes()
+
+
+@functools.cache
+def packed_zeros() -> bytes:
+    return zstandard.ZstdCompressor().compress(bytes(1 << 28))
 
 
 def test_a_record_longer_than_its_file_is_refused(folder):

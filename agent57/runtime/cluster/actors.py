@@ -124,7 +124,7 @@ class Acting:
         )
         ref = actor.process.start.remote(state, actor.lasting)
         act = partial(self._actor_started, actor, actor.process)
-        self._calls.expect(ref, act, f"actor {actor.index}", is_patient=True)
+        self._calls.expect(ref, act, self._name(actor), is_patient=True)
 
     def _actor_started(self, actor: Player, process: Process, ref: Ref) -> None:
         try:
@@ -140,7 +140,7 @@ class Acting:
         if process is not actor.process:
             return  # done already
         self._calls.end(process)  # it may only be out of reach
-        actor.fail(f"actor {actor.index}")
+        actor.fail(self._name(actor))
         self._tally.actor_restarts += 1
         self._tally.lost_transitions += actor.waiting
         actor.waiting = 0
@@ -161,7 +161,7 @@ class Acting:
         play = actor.process.play.options(num_returns=2)
         blocks, ref = play.remote(published.ref, published.version)
         act = partial(self._played, actor, actor.process, blocks)
-        self._calls.expect(ref, act, f"actor {actor.index}")
+        self._calls.expect(ref, act, self._name(actor))
 
     def _played(self, actor: Player, process: Process, blocks: Ref, ref: Ref) -> None:
         self.num_playing -= 1
@@ -191,7 +191,7 @@ class Acting:
         ref = evaluator.process.start.remote(state, evaluator.lasting, *weights)
         self._is_evaluating = True
         act = partial(self._evaluator_started, evaluator.process)
-        self._calls.expect(ref, act, "the evaluator")
+        self._calls.expect(ref, act, self._name(evaluator))
 
     def _evaluator_started(self, process: Process, ref: Ref) -> None:
         try:
@@ -205,7 +205,9 @@ class Acting:
         if process is not self._evaluator.process:
             return  # done already
         self._calls.end(process)
-        self._evaluator.fail("the evaluator")
+        self._evaluator.fail(self._name(self._evaluator))
+        if self._calls.is_stopping():
+            return  # nobody will play any more
         self._tally.evaluator_restarts += 1
         self.start_evaluator()
 
@@ -219,7 +221,7 @@ class Acting:
         self._is_evaluating = True
         process, published = self._evaluator.process, self._learning.published
         ref = process.play.remote(published.ref, published.version, self.num_frames)
-        self._calls.expect(ref, partial(self._evaluated, process), "the evaluator")
+        self._calls.expect(ref, partial(self._evaluated, process), self._name(self._evaluator))
 
     def _evaluated(self, process: Process, ref: Ref) -> None:
         try:
@@ -244,34 +246,52 @@ class Acting:
         return {**self._evaluator.summary, **pooled([actor.summary for actor in self.actors])}
 
     def state_dict(self) -> State:
-        """Everything needed to go on in mid-episode, of actors that have a place to live."""
+        """Everything needed to go on in mid-episode, of players that have a place to live.
+
+        Players that do not answer are replaced, and the checkpoint goes on without their episodes.
+        """
+        wholes = self._wholes([*self._idle, self._evaluator])
+        # Readers of a checkpoint want an evaluator that has played.
+        while wholes[self._evaluator] is None and self._evaluator.lasting is None:
+            self._evaluate()
+            self._calls.settle()
+            wholes |= self._wholes([self._evaluator])
         return {
             "actors": [
                 {
-                    "whole": self._whole(actor) if actor in self._idle else actor.whole,
+                    "whole": wholes.get(actor, actor.whole),
                     "lasting": _opened(actor.lasting),
                     "waiting": actor.waiting,
                 }
                 for actor in self.actors
             ],
-            "evaluator": self._evaluator_state(),
+            "evaluator": wholes[self._evaluator],
             "evaluator_lasting": _opened(self._evaluator.lasting),
         }
 
-    def _whole(self, player: Player) -> State | None:
-        """The whole state of a player; None if it has not played yet, or has just died."""
-        try:
-            state: State | None = self._calls.answer(player.process.state_dict.remote())
-        except UNANSWERED:
-            return None
-        return state
+    def _wholes(self, players: list[Player]) -> dict[Player, State | None]:
+        """Whole states of some players, asked at once; None if one has not played, or has died."""
+        found: dict[Player, State | None] = dict.fromkeys(players)
+        for player in players:
+            act = partial(self._whole_is_there, player, player.process, found)
+            self._calls.expect(player.process.state_dict.remote(), act, self._name(player))
+        self._calls.settle()
+        return found
 
-    def _evaluator_state(self) -> State:
-        """Readers of a checkpoint want an evaluator that has played: it plays first if need be."""
-        while (state := self._whole(self._evaluator)) is None:
-            self._evaluate()
-            self._calls.settle()
-        return state
+    def _whole_is_there(
+        self, player: Player, process: Process, found: dict[Player, State | None], ref: Ref
+    ) -> None:
+        try:
+            found[player] = self._calls.answer(ref)
+        except UNANSWERED:
+            if player is self._evaluator:
+                self._replace_evaluator(process)
+            else:
+                self._idle.remove(player)
+                self._replace_actor(player, process)
+
+    def _name(self, player: Player) -> str:
+        return "the evaluator" if player is self._evaluator else f"actor {player.index}"
 
     def load_state_dict(self, state: State) -> int:
         """Go on from `state`; how many running episodes were dropped."""

@@ -7,6 +7,7 @@ queues. Nothing here knows what the calls are about.
 import math
 import os
 import secrets
+import subprocess
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -19,6 +20,7 @@ from ray.exceptions import OutOfMemoryError, RayActorError, RayError, RayTaskErr
 from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
 from agent57.config import Config, ConfigError, require
+from agent57.runtime.cluster.orphans import agents_of, ended_with_this_process
 from agent57.runtime.cluster.tally import Died, Gone, PartLost
 from agent57.runtime.watchdog import end_process
 
@@ -159,11 +161,11 @@ class Calls:
             if len(self._pending) != num_pending:
                 last, num_pending = time.monotonic(), len(self._pending)
 
-    def answer(self, ref: Ref) -> Any:  # noqa: ANN401
+    def answer(self, ref: Ref, who: str = "a process") -> Any:  # noqa: ANN401
         """Return the answer of a call, or raise what the call raised."""
-        return self.answers([ref])[0]
+        return self.answers([ref], who)[0]
 
-    def answers(self, refs: list[Ref]) -> list[Any]:
+    def answers(self, refs: list[Ref], who: str = "a process") -> list[Any]:
         """Return the answers of some calls; raise `Died` or `Gone` if one has none."""
         begun, missing = time.monotonic(), refs
         try:
@@ -175,8 +177,7 @@ class Calls:
                 if missing and self._has_expired(begun):
                     self._overdue.update(missing)
                     self._warn(
-                        f"a process has not answered for {self.limit_seconds:g} s: "
-                        f"going on without it"
+                        f"{who} has not answered for {self.limit_seconds:g} s: going on without it"
                     )
             if self._overdue.intersection(refs):
                 self._overdue.difference_update(missing)
@@ -243,13 +244,16 @@ def connected(
             include_dashboard=config.cluster.dashboard,
             **common,
         )
-    is_over = threading.Event()
-    threading.Thread(target=_watch_ray, args=(warn, is_over), name="ray", daemon=True).start()
-    try:
-        yield
-    finally:
-        is_over.set()
-        ray.shutdown()
+    is_over, processes = threading.Event(), _own_processes()
+    agents = agents_of(processes["raylet"].pid) if processes else []
+    watch = (warn, processes, is_over)
+    threading.Thread(target=_watch_ray, args=watch, name="ray", daemon=True).start()
+    with ended_with_this_process(agents):
+        try:
+            yield
+        finally:
+            is_over.set()
+            ray.shutdown()
 
 
 def _start_ray(warn: Callable[[str], None], **options: Any) -> None:  # noqa: ANN401
@@ -285,15 +289,23 @@ def keep_token_private() -> None:
             file.chmod(0o600)
 
 
-def _watch_ray(warn: Callable[[str], None], is_over: threading.Event) -> None:
-    """Say why the run ends when Ray's own processes die: Ray then ends this process at once."""
+def _own_processes() -> dict[str, subprocess.Popen[bytes]]:
+    """Raylet and GCS of the Ray that this process has started; empty if it has joined one."""
     node = getattr(ray._private.worker, "_global_node", None)
-    processes = {
+    return {
         name: info.process
         for name, infos in getattr(node, "all_processes", {}).items()
         for info in infos
         if name in RAY_PROCESSES
     }
+
+
+def _watch_ray(
+    warn: Callable[[str], None],
+    processes: dict[str, subprocess.Popen[bytes]],
+    is_over: threading.Event,
+) -> None:
+    """Say why the run ends when Ray's own processes die: Ray then ends this process at once."""
     while processes and not is_over.wait(WATCH_SECONDS):
         for name, process in processes.items():
             if process.poll() is not None and not is_over.is_set():

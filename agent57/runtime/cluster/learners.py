@@ -202,7 +202,7 @@ class Learning:
         """State of one learner, as all are the same; dead learners are restored first."""
         for learner in self._learners:
             try:
-                self._calls.answer(learner.num_updates.remote())
+                self._calls.answer(learner.num_updates.remote(), "the learner")
             except Died:
                 self._restore(learner)
                 break

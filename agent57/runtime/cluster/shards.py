@@ -205,7 +205,7 @@ class Storage:
         """Ask every shard for a sign of life: some may have died while nobody called them."""
         for shard in self._shards:
             try:
-                self._calls.answer(shard.process.live_ids.remote())
+                self._calls.answer(shard.process.live_ids.remote(), shard.name)
             except Died:
                 self.restore(shard, shard.process)
 

@@ -148,10 +148,10 @@ class FakeCalls:
         while self.num_under_way or (patience and self.pending):
             self.take_in()
 
-    def answer(self, ref: Answer) -> Any:
+    def answer(self, ref: Answer, who: str = "") -> Any:
         return ref.get()
 
-    def answers(self, refs: list[Answer]) -> list[Any]:
+    def answers(self, refs: list[Answer], who: str = "") -> list[Any]:
         return [ref.get() for ref in refs]
 
     def end(self, process: FakeProcess | None) -> None:

@@ -21,6 +21,7 @@ from agent57.runtime.cluster import calls as calls_module
 from agent57.runtime.cluster import conductor
 from agent57.runtime.cluster.calls import Calls, check_resources, keep_token_private
 from agent57.runtime.cluster.conductor import Cluster
+from agent57.runtime.cluster.orphans import agents_of
 from agent57.runtime.cluster.tally import Died
 from agent57.runtime.cluster.workers import ActorWorker, arrays_of
 from agent57.runtime.session import Session
@@ -130,18 +131,19 @@ def test_a_run_outlives_each_of_its_processes_and_learns(
 def test_a_run_outlives_processes_that_hang_and_stops_without_them(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(calls_module, "STOP_SECONDS", 1.0)
+    monkeypatch.setattr(calls_module, "STOP_SECONDS", 3.0)
     config = cluster_config(run={"frames": 10**6, "log_frames": 100, "checkpoint_seconds": 2.0})
     hung: list[int] = []
 
-    def hang(parts: Cluster, index: int, limit_seconds: float) -> None:
+    def hang(parts: Cluster, player: int, limit_seconds: float) -> None:
         parts.calls.limit_seconds = limit_seconds
-        hung.append(pid_of(parts.acting.actors[index].process))
+        hung.append(pid_of(parts.acting.processes()[player]))
         os.kill(hung[-1], signal.SIGSTOP)
 
     def hang_and_stop(parts: Cluster) -> None:
         assert parts.tally.actor_restarts == 1
         hang(parts, 0, 600.0)
+        hang(parts, -1, 600.0)  # the evaluator
         os.kill(os.getpid(), signal.SIGTERM)
 
     when({150: lambda parts: hang(parts, 1, 4.0), 600: hang_and_stop}, monkeypatch)
@@ -152,7 +154,8 @@ def test_a_run_outlives_processes_that_hang_and_stops_without_them(
             with contextlib.suppress(ProcessLookupError):
                 os.kill(pid, signal.SIGKILL)
     assert "actor 1 has not answered for 4 s and counts as dead" in said
-    assert "has not answered for 1 s" in said
+    assert "actor 0 has not answered for 3 s" in said
+    assert "the evaluator has not answered for 3 s" in said
     assert "stopped after" in said
     assert TrainedRun.load(tmp_path / "run").counters["frames"] >= 600
     state = CheckpointStore(tmp_path / "run" / "checkpoints", keep=2).load()
@@ -161,6 +164,12 @@ def test_a_run_outlives_processes_that_hang_and_stops_without_them(
     held = sum(Block.from_bytes(block).length for _, block in state.blocks)
     waiting = sum(actor["waiting"] for actor in state.state["parts"]["actors"])
     assert held + waiting + tally["lost_transitions"] == tally["steps"]  # nothing counted twice
+    assert state.state["parts"]["evaluator"] is None
+    frames = state.state["counters"]["frames"] + 200
+    monkeypatch.undo()
+    file = tmp_path / "run" / CONFIG_FILE
+    file.write_text(file.read_text().replace(f'"frames": {10**6}', f'"frames": {frames}'))
+    assert "finished after" in resume(tmp_path / "run")
 
 
 def test_the_token_of_ray_is_for_this_user_alone(
@@ -240,6 +249,15 @@ def listening(pids: set[int]) -> list[str]:
     return [
         r[1].split(":")[0] for r in rows if r[3] == is_listening and f"socket:[{r[9]}]" in inodes
     ]
+
+
+def test_the_agents_of_a_ray_of_our_own_are_guarded() -> None:
+    raylet = calls_module._own_processes()["raylet"].pid
+    agents = agents_of(raylet)
+    assert len(agents) == 2  # for the dashboard and for environments of workers
+    commands = [Path(f"/proc/{pid}/cmdline").read_text().split("\0") for pid in family(os.getpid())]
+    guarded = {int(pid) for words in commands if "agent57-orphans" in words for pid in words[4:-1]}
+    assert guarded == set(agents)
 
 
 def test_room_for_actors_is_looked_at() -> None:

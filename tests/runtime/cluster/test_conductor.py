@@ -501,3 +501,35 @@ def test_a_learner_that_cannot_be_brought_back_ends_the_run(tmp_path: Path) -> N
     play.calls.living(LearnerWorker)[0].is_dead = True
     with pytest.raises(PartLost, match="a process that the run cannot do without died"):
         train(play.cluster, play.journal, Sitting())
+
+
+def test_players_that_die_at_a_checkpoint_are_replaced_and_it_goes_on(tmp_path: Path) -> None:
+    play = Play(CONFIG, tmp_path)
+    play.run(lambda cluster: cluster.tally.steps >= 100)
+    play.calls.settle()
+    acting = play.cluster.acting
+    dead = [acting.processes()[0], acting.processes()[-1]]
+    for process in dead:
+        process.is_dead = True
+    parts = play.cluster.state_dict()
+    assert [actor["whole"] is None for actor in parts["actors"]] == [True, False]
+    assert parts["evaluator"] is None
+    assert parts["evaluator_lasting"] is not None
+    tally = play.cluster.tally
+    assert (tally.actor_restarts, tally.evaluator_restarts) == (1, 1)
+    waiting = sum(actor["waiting"] for actor in parts["actors"])
+    assert held(play) + waiting + parts["tally"]["lost_transitions"] == tally.steps
+    assert not set(dead) & set(acting.processes())
+    play.run()
+    assert tally.steps >= CONFIG.run.frames
+
+
+def test_a_run_that_stops_starts_no_evaluator_anew(tmp_path: Path) -> None:
+    play = Play(CONFIG, tmp_path)
+    play.run(lambda cluster: cluster.tally.steps >= 100)
+    play.calls.settle()
+    play.calls.is_stopping = lambda: True
+    evaluator = play.cluster.acting.processes()[-1]
+    evaluator.is_dead = True
+    assert play.cluster.state_dict()["evaluator"] is None
+    assert play.cluster.acting.processes()[-1] is evaluator
