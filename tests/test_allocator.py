@@ -1,4 +1,4 @@
-"""By law: large tensors that come and go cost no page faults once memory is kept."""
+"""By law: freed memory is kept for tensors that come and go, and given back when asked for."""
 
 import subprocess
 import sys
@@ -29,3 +29,31 @@ def num_faults(call: str) -> int:
 def test_freed_memory_is_kept():
     kept, given_back = num_faults("keep_freed_memory()"), num_faults("")
     assert kept < 0.2 * given_back, (kept, given_back)
+
+
+HOLES = """
+import os, torch
+from pathlib import Path
+from agent57.allocator import give_back_freed_memory, keep_freed_memory
+keep_freed_memory()
+def resident():
+    return int(Path("/proc/self/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+small, large = [], []
+for _ in range(100):
+    large.append(torch.ones(250_000))
+    small.append(torch.ones(100))  # stays, between the large ones
+del large
+before = resident()
+{call}
+print(before - resident())
+"""
+
+
+def num_given_back(call: str) -> int:
+    command = [sys.executable, "-c", HOLES.format(call=call)]
+    return int(subprocess.run(command, capture_output=True, text=True, check=True).stdout)
+
+
+def test_holes_in_the_heap_are_given_back():
+    assert num_given_back("") < 10e6
+    assert num_given_back("give_back_freed_memory()") > 90e6

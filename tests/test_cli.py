@@ -68,6 +68,7 @@ WRONG = [
     (("--env-kwargs", "size=5"), "env.kwargs has no effect on toy/chain", "leave it"),
     (("--wrapper", "nothing"), "env.wrapper must be module:function", "nothing"),
     (("--device", "mps"), "--device mps cannot be used here", "choose one of auto, cpu"),
+    (("--device", "meta"), "--device meta cannot be used here", "choose one of auto, cpu"),
     (("--agent", "agent58"), "--agent 'agent58'", "agent57"),
     (("--scale", "huge"), "--scale 'huge'", "paper, laptop, desktop, tiny"),
     (("--device", "gpu"), "--device gpu cannot be used", "choose one of auto"),

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 import torch
 
+from agent57.allocator import give_back_freed_memory
 from agent57.config import Config, ConfigError, from_dict, require, to_dict
 from agent57.envs.spec import EnvironmentFault
 from agent57.presets import difference
@@ -64,13 +65,18 @@ class Saver:
         self._journal = journal
         self._warn = warn
         self._store = CheckpointStore(
-            folder.path / CHECKPOINTS, config.run.checkpoints_kept, folder.sync
+            folder.path / CHECKPOINTS, config.run.checkpoints_kept, self._before_commit
         )
 
     @property
     def has_checkpoint(self) -> bool:
         """Whether there is one on disk to go on from."""
         return self._store.newest is not None
+
+    def _before_commit(self) -> None:
+        """Do what takes time for each checkpoint, in the thread that writes it."""
+        self._folder.sync()
+        give_back_freed_memory()
 
     def look_after(self) -> None:
         """Say so if a write has failed meanwhile; raise `RunFolderLost` if the folder is gone."""

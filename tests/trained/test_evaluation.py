@@ -157,6 +157,17 @@ def test_an_older_checkpoint_is_not_used_in_silence(tmp_path):
         agent57.load(tmp_path / "run")
 
 
+def test_a_run_that_cannot_keep_a_film_is_no_reason_to_fail(tmp_path):
+    shutil.copytree(trained_run(), tmp_path / "run")
+    shutil.rmtree(tmp_path / "run" / "videos", ignore_errors=True)
+    (tmp_path / "run" / "videos").write_text("not a folder, as good as a read-only one")
+    film = tmp_path / "film.gif"
+    code, text = call("evaluate", tmp_path / "run", "--episodes", 1, "--video", film)
+    assert code == 0, text
+    assert "no copy of the video for the report" in " ".join(text.split())
+    assert film.stat().st_size
+
+
 def test_an_edited_configuration_is_refused(tmp_path):
     shutil.copytree(trained_run(), tmp_path / "run")
     file = tmp_path / "run" / "config.json"

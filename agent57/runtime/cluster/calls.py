@@ -125,10 +125,12 @@ class Calls:
             for ref, (begun, _) in self._begun.items()
             if ref not in self._patient and ref not in ready and self._has_expired(begun)
         ]
+        advice = "raise cluster.answer_seconds if it is only slow"
+        if self.is_stopping():
+            advice = "the run stops without it"
         for who in dict.fromkeys(self._begun[ref][1] for ref in found):
             self._warn(
-                f"{who} has not answered for {self.limit_seconds:g} s and counts as dead: "
-                f"raise cluster.answer_seconds if it is only slow"
+                f"{who} has not answered for {self.limit_seconds:g} s and counts as dead: {advice}"
             )
         self._overdue.update(found)
         self._report_late(ready)

@@ -16,7 +16,7 @@ import numpy as np
 import torch
 
 from agent57.actor import Actor
-from agent57.allocator import keep_freed_memory
+from agent57.allocator import give_back_freed_memory, keep_freed_memory
 from agent57.config import Config
 from agent57.data_parallel import LearnerGroup
 from agent57.envs.gymnasium import trust
@@ -181,6 +181,7 @@ class ActorWorker:
 
     def state_dict(self) -> State | None:
         """Everything needed to go on in mid-episode; None before there are episodes."""
+        give_back_freed_memory()
         return self._actor.state_dict() if self._is_in_play else None
 
 
@@ -235,6 +236,7 @@ class EvaluatorWorker:
 
     def state_dict(self) -> State | None:
         """Everything needed to go on in mid-episode; None before there are episodes."""
+        give_back_freed_memory()
         return self._evaluator.state_dict() if self._is_in_play else None
 
 
@@ -304,6 +306,7 @@ class ShardWorker:
 
     def state_dict(self) -> State:
         """Return everything needed to go on, except the blocks."""
+        give_back_freed_memory()
         return self._replay.state_dict()
 
 
@@ -348,4 +351,5 @@ class LearnerWorker:
 
     def state_dict(self) -> State:
         """Everything needed to go on, off the GPU."""
+        give_back_freed_memory()
         return on_cpu(self._learner.state_dict())

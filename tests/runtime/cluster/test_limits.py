@@ -83,12 +83,15 @@ def test_a_run_that_stops_waits_no_longer_than_it_says(
     ray: SilentRay, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(module, "STOP_SECONDS", 0.1)
-    calls = Calls(1e6)
+    said: list[str] = []
+    calls = Calls(1e6, said.append)
     calls.is_stopping = lambda: True
     gone: list[str] = []
     calls.expect("hung", gone.append, "actor 1")
     calls.settle()
     assert gone == ["hung"]
+    stopped = "counts as dead: the run stops without it"
+    assert said == [f"actor 1 has not answered for 0.1 s and {stopped}"]
 
 
 def test_an_actor_that_does_not_come_up_is_named_once(ray: SilentRay) -> None:
