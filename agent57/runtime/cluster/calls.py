@@ -246,7 +246,7 @@ def connected(
             include_dashboard=config.cluster.dashboard,
             **common,
         )
-    is_over, processes = threading.Event(), _own_processes()
+    is_over, processes = threading.Event(), own_processes()
     agents = agents_of(processes["raylet"].pid) if processes else []
     watch = (warn, processes, is_over)
     threading.Thread(target=_watch_ray, args=watch, name="ray", daemon=True).start()
@@ -291,7 +291,7 @@ def keep_token_private() -> None:
             file.chmod(0o600)
 
 
-def _own_processes() -> dict[str, subprocess.Popen[bytes]]:
+def own_processes() -> dict[str, subprocess.Popen[bytes]]:
     """Raylet and GCS of the Ray that this process has started; empty if it has joined one."""
     node = getattr(ray._private.worker, "_global_node", None)
     return {

@@ -252,7 +252,7 @@ def listening(pids: set[int]) -> list[str]:
 
 
 def test_the_agents_of_a_ray_of_our_own_are_guarded() -> None:
-    raylet = calls_module._own_processes()["raylet"].pid
+    raylet = calls_module.own_processes()["raylet"].pid
     agents = agents_of(raylet)
     assert len(agents) == 2  # for the dashboard and for environments of workers
     commands = [Path(f"/proc/{pid}/cmdline").read_text().split("\0") for pid in family(os.getpid())]
