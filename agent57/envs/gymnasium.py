@@ -283,6 +283,9 @@ def unknown_name(name: str, known: Iterable[str]) -> ConfigError:
         "give a paper game such as pong, random_coin, or a registered Gymnasium id; an id that a "
         f"package registers is package:id, such as {_example(name)}"
     )
+    package, _, name_there = name.rpartition(":")
+    if package:
+        hint = f"{package} registers no id and has no class or function {name_there}"
     if nearest:
         hint = f"did you mean {' or '.join(nearest)}?"
     if name.startswith("ALE/") and importlib.util.find_spec("ale_py") is None:

@@ -45,6 +45,7 @@ def write_json(file: Path, values: dict[str, Any]) -> None:
 def read_config(path: Path) -> Config:
     """Return the configuration of a run."""
     file = path / CONFIG_FILE
+    require(path.exists(), f"{path} does not exist")
     require(file.is_file(), f"{path} holds no run: {CONFIG_FILE} is missing")
     return read_config_file(file)
 

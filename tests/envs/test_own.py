@@ -134,7 +134,7 @@ def test_a_module_beside_the_user_is_found(tmp_path: Path, monkeypatch: pytest.M
         assert agent57.Run(out).config.run.frames == 200
     code, _, errors = call("train", "--env", "corridor57:Hall-v0", *tiny, "--out", "x")
     assert code == 2
-    assert "'corridor57:Hall-v0' is not a known environment" in errors
+    assert "'corridor57:Hall-v0' is not a known environment: corridor57 registers no id" in errors
 
 
 def test_parts_that_are_not_seen_are_announced() -> None:

@@ -257,6 +257,9 @@ def test_maps_of_two_runs_are_apart(tmp_path):
     assert all(c["kind"] == "map" for part in arms["parts"] for c in part["charts"])
 
 
+TICKS = ((0, 0.25, 0.5, 0.75), (0, 0.125, 0.25), (2500, 5000, 7500), (1, 2, 3), (2e-6, 4e-6))
+
+
 @browser.needs_chromium
 def test_a_real_browser_draws_everything_and_answers_the_pointer(tmp_path):
     for seed in range(2):
@@ -266,6 +269,13 @@ def test_a_real_browser_draws_everything_and_answers_the_pointer(tmp_path):
         with browser.opened(chromium, address) as page:
             assert browser.see_all(page) >= 16
             assert all(browser.tips(page)[:8])
+            assert [page.evaluate(f"Charts.ticks({list(t)}, {t[1] - t[0]})") for t in TICKS] == [
+                ["0", "0.25", "0.50", "0.75"],
+                ["0", "0.125", "0.250"],
+                ["2.5k", "5k", "7.5k"],
+                ["1", "2", "3"],
+                ["2e-6", "4e-6"],
+            ]
             legend = page.locator(".legend button").first
             legend.click()
             assert legend.get_attribute("aria-pressed") == "false"

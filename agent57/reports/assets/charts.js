@@ -23,18 +23,17 @@ const Charts = (() => {
     for (const [unit, letter] of UNITS) if (size >= unit) return `${+(value / unit).toPrecision(4)}${letter}`;
     return size !== 0 && size < 1e-3 ? value.toExponential(1) : `${+value.toPrecision(4)}`;
   };
+  const isWhole = (value) => Math.abs(value - Math.round(value)) < 1e-6;
   const whole = (value) => Math.round(value).toLocaleString("en");
   const ticks = (splits, step) => { // all ticks of an axis in one unit, no digit more than they need
     const largest = Math.max(...splits.map((v) => Math.abs(v ?? 0)));
     const [unit, letter] = UNITS.find(([size]) => largest >= size) || [1, ""];
-    const digits = Math.max(0, Math.ceil(-Math.log10(step / unit) - 1e-9));
-    if (unit === 1 && digits > 4) return splits.map((v) => (v === null ? "" : v === 0 ? "0" : v.toExponential(1)));
-    return splits.map((v) => (v === null ? "" : v === 0 ? "0" : `${(v / unit).toFixed(Math.min(digits, 6))}${letter}`));
+    const digits = [0, 1, 2, 3, 4, 5, 6].find((n) => isWhole((step / unit) * 10 ** n)) ?? 6; // 0.25 needs two
+    if (unit === 1 && digits > 4) return splits.map((v) => (v === null ? "" : v === 0 ? "0" : v.toExponential(2).replace(/\.?0+e/, "e")));
+    const said = (v) => (letter ? `${+(v / unit).toFixed(digits)}${letter}` : v.toFixed(digits)); // 5k beside 7.5k
+    return splits.map((v) => (v === null ? "" : v === 0 ? "0" : said(v)));
   };
-  const isRound = (value) => { // one digit: 1, 2, ... 9 times a power of ten
-    const first = value / 10 ** Math.floor(Math.log10(value) + 1e-9);
-    return Math.abs(first - Math.round(first)) < 1e-6;
-  };
+  const isRound = (value) => isWhole(value / 10 ** Math.floor(Math.log10(value) + 1e-9)); // one digit: 1, 2, ... 9 times a power of ten
   const roundDown = (value) => { // to one digit
     const power = 10 ** Math.floor(Math.log10(value) + 1e-9);
     return Number((Math.floor(value / power + 1e-9) * power).toPrecision(1));
@@ -357,5 +356,5 @@ const Charts = (() => {
   }
 
   const kinds = { lines: Lines, map: HeatMap, intervals: Intervals };
-  return { make, colour, short, whole, hideTip, showTip, tipRow, draw: (chart, box, page) => new kinds[chart.kind](chart, box, page), HeatMap };
+  return { make, colour, short, whole, ticks, hideTip, showTip, tipRow, draw: (chart, box, page) => new kinds[chart.kind](chart, box, page), HeatMap };
 })();
