@@ -13,10 +13,10 @@ if TYPE_CHECKING:
     from agent57.library import make_config as make_config
     from agent57.library import resume as resume
     from agent57.library import train as train
-    from agent57.parts import register_controller as register_controller
-    from agent57.parts import register_family as register_family
-    from agent57.parts import register_intrinsic_reward as register_intrinsic_reward
-    from agent57.parts import register_torso as register_torso
+    from agent57.own_parts import register_controller as register_controller
+    from agent57.own_parts import register_family as register_family
+    from agent57.own_parts import register_intrinsic_reward as register_intrinsic_reward
+    from agent57.own_parts import register_torso as register_torso
     from agent57.runtime.run import RunFailed as RunFailed
     from agent57.trained.hub import load_from_hub as load_from_hub
     from agent57.trained.hub import push_to_hub as push_to_hub
@@ -41,10 +41,10 @@ _HOMES = {  # what the package offers, and the module it lives in
     "make_config": "agent57.library",
     "push_to_hub": "agent57.trained.hub",
     "register_env": "agent57.envs.own",
-    "register_torso": "agent57.parts",
-    "register_intrinsic_reward": "agent57.parts",
-    "register_controller": "agent57.parts",
-    "register_family": "agent57.parts",
+    "register_torso": "agent57.own_parts",
+    "register_intrinsic_reward": "agent57.own_parts",
+    "register_controller": "agent57.own_parts",
+    "register_family": "agent57.own_parts",
     "resume": "agent57.library",
     "train": "agent57.library",
 }

@@ -26,7 +26,7 @@ from agent57.ops.td import (
     td_scale,
     window_priorities,
 )
-from agent57.parts import ArmController
+from agent57.own_parts import ArmController
 from agent57.player import Player, PublishedWeights
 from agent57.replay.assembler import Assembler
 from agent57.replay.block import Block, Layout

@@ -11,7 +11,7 @@ import numpy as np
 import torch
 
 from agent57.config import ControllerConfig
-from agent57.parts import ArmController, own_controller
+from agent57.own_parts import ArmController, own_controller
 
 
 class Controller:

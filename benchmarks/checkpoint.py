@@ -24,7 +24,7 @@ from agent57.bench.cost import cpu_seconds
 from agent57.config import Config, to_dict
 from agent57.presets import make_config
 from agent57.replay.block import Block
-from agent57.runtime import inline
+from agent57.runtime.parts import Parts, build
 from agent57.storage.checkpoint import CheckpointStore
 from agent57.storage.journal import resident_bytes
 
@@ -42,7 +42,7 @@ def make(transitions: int, threads: int) -> Config:
     )
 
 
-def played(parts: inline.Parts, num_steps: int) -> list[Block]:
+def played(parts: Parts, num_steps: int) -> list[Block]:
     """Blocks of real play, by networks that know nothing."""
     return [block for _ in range(num_steps) for block in parts.actor.step()[0]]
 
@@ -66,7 +66,7 @@ def repeated(blocks: list[Block], period: int) -> Iterator[Block]:
         )
 
 
-def fill(parts: inline.Parts, blocks: Iterator[Block], transitions: int) -> None:
+def fill(parts: Parts, blocks: Iterator[Block], transitions: int) -> None:
     added = 0
     while added < transitions:
         block = next(blocks)
@@ -75,7 +75,7 @@ def fill(parts: inline.Parts, blocks: Iterator[Block], transitions: int) -> None
 
 
 def measure_save(
-    config: Config, parts: inline.Parts, store: CheckpointStore, folder: Path
+    config: Config, parts: Parts, store: CheckpointStore, folder: Path
 ) -> dict[str, float]:
     before, memory = {p.name for p in folder.glob("*")}, resident_bytes()
     os.sync()
@@ -112,7 +112,7 @@ def measure_save(
 def measure(transitions: int, threads: int, where: Path) -> dict:
     config = make(transitions, threads)
     torch.set_num_threads(threads)
-    parts = inline.build(config, torch.device("cpu"))
+    parts = build(config, torch.device("cpu"))
     parts.evaluator.step(0)
     period = config.sequence.replay_period
     blocks = repeated(played(parts, 6 * period), period)

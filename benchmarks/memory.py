@@ -33,7 +33,7 @@ from agent57.allocator import keep_freed_memory
 from agent57.config import Config
 from agent57.player import Player
 from agent57.presets import make_config
-from agent57.runtime import inline
+from agent57.runtime.parts import Parts, build
 from agent57.runtime.saving import Saver
 from agent57.storage.folder import RunFolder
 from agent57.storage.journal import Journal, resident_bytes
@@ -123,7 +123,7 @@ class Boredom:
         return self._rng.gamma(1.0, size=len(prepared)).astype(np.float32)
 
 
-def fill(config: Config, parts: inline.Parts) -> None:
+def fill(config: Config, parts: Parts) -> None:
     """Play at random until the replay is full; an update now and then."""
     player: Player = parts.actor.player
     value, curiosity = player.networks.value, player.curiosity
@@ -149,7 +149,7 @@ def fill(config: Config, parts: inline.Parts) -> None:
     player.networks.value, player.curiosity = value, curiosity
 
 
-def update(config: Config, parts: inline.Parts) -> None:
+def update(config: Config, parts: Parts) -> None:
     batch = parts.replay.sample(config.learner.batch_size)
     parts.replay.reprioritise(batch.key, parts.learner.update(batch).priorities)
 
@@ -160,7 +160,7 @@ def full(game: str, num_updates: int) -> dict:
     config = replace(config, env=replace(config.env, name=game))
     keep_freed_memory()
     torch.set_num_threads(config.run.threads or os.cpu_count() or 1)
-    parts = inline.build(config, torch.device("cpu"))
+    parts = build(config, torch.device("cpu"))
     fill(config, parts)
     for _ in range(num_updates):
         for _ in range(config.sequence.replay_period):

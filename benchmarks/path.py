@@ -20,7 +20,7 @@ import agent57
 from agent57.config import Config
 from agent57.presets import make_config
 from agent57.replay.buffer import SamplesPerInsert
-from agent57.runtime.inline import Parts, build
+from agent57.runtime.parts import Parts, build
 
 ROOT = Path(agent57.__file__).parent
 STEPS = 60

@@ -33,7 +33,7 @@ def agent57(scale: str, precision: str) -> Turn:
     """The inline runtime without evaluator and records, which rivals do not have either."""
     from agent57.defaults import default_config
     from agent57.replay.buffer import SamplesPerInsert
-    from agent57.runtime.inline import build
+    from agent57.runtime.parts import build
 
     config = default_config("pong", "agent57", scale)
     config = replace(

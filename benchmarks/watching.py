@@ -29,7 +29,7 @@ import torch
 
 from agent57.config import to_dict
 from agent57.presets import make_config
-from agent57.runtime import inline
+from agent57.runtime.parts import build
 from agent57.video.lane_files import LaneFiles, LaneWriter
 from agent57.watch.followed_runs import FollowedRuns
 
@@ -101,7 +101,7 @@ def glances(folder: Path) -> None:
     torch.set_num_threads(1)
     config = make_config("agent57", "tiny")
     config = replace(config, env=replace(config.env, name="pong"))
-    parts = inline.build(config, torch.device("cpu"))
+    parts = build(config, torch.device("cpu"))
     for _ in range(300):
         parts.actor.step()
         parts.evaluator.step(0)

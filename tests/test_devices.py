@@ -19,7 +19,7 @@ from agent57.evaluator import Evaluator
 from agent57.learner import Learner
 from agent57.player import make_networks
 from agent57.presets import PRESETS
-from agent57.runtime.inline import make_layout
+from agent57.replay.block import make_layout
 from tests.simulated_device import META, MixedDevices, SimulatedDevice
 from tests.small import make_learner, random_batch, small_config
 

@@ -14,7 +14,7 @@ import torch
 from agent57.actor import Actor
 from agent57.config import Config
 from agent57.replay.buffer import Replay
-from agent57.runtime import inline
+from agent57.runtime.parts import build
 from tests.house.names import modules, test_names
 from tests.small import CPU, layout_of, make_learner, random_batch, small_config, walk
 
@@ -327,7 +327,7 @@ def test_the_error_an_actor_sees_is_the_one_the_learner_trains_on() -> None:
     )
     num_steps = config.learner.novelty_steps
     assert num_steps * config.env.frame_skip == config.env.max_episode_frames
-    parts = inline.build(config, CPU)
+    parts = build(config, CPU)
     for _ in range(num_steps):
         for block in parts.actor.step()[0]:
             parts.replay.add(block)

@@ -15,6 +15,7 @@ from agent57.bench.effort import Plan, bench_config
 from agent57.config import Config
 from agent57.replay.buffer import SamplesPerInsert
 from agent57.runtime import inline
+from agent57.runtime.parts import Parts, build
 from agent57.runtime.session import Session
 from agent57.storage.folder import RunFolder
 from agent57.storage.journal import Journal
@@ -26,7 +27,7 @@ NEVER = 1e9  # seconds
 def end_to_end(plan: Plan, scale: str) -> Result:
     """Agent steps per second of the inline runtime, its evaluator and journal included."""
     config = bench_config(scale, plan.main_lanes)
-    parts = inline.build(config, torch.device("cpu"))
+    parts = build(config, torch.device("cpu"))
     lanes, period = config.actor.lanes, config.sequence.replay_period
     periods = _periods(config, plan.whole_updates)
     steps, half = periods * period, -(-periods // 2) * period
@@ -82,14 +83,14 @@ def _journal(config: Config) -> Iterator[Journal]:
             folder.close()
 
 
-def _train(config: Config, parts: inline.Parts, journal: Journal, steps: int) -> None:
+def _train(config: Config, parts: Parts, journal: Journal, steps: int) -> None:
     """So many steps of every lane in the inline runtime, and the updates they earn."""
     frames = parts.actor.num_frames + steps * config.actor.lanes * config.env.frame_skip
     session = Session(lambda _: None, lambda: True, NEVER, is_new=False)
     inline.train(replace(config, run=replace(config.run, frames=frames)), parts, journal, session)
 
 
-def _alone(config: Config, parts: inline.Parts, steps: int) -> tuple[Cost, Cost]:
+def _alone(config: Config, parts: Parts, steps: int) -> tuple[Cost, Cost]:
     """The cost of a step of actor and evaluator, then of each update these steps earned."""
 
     def act() -> None:

@@ -6,7 +6,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from agent57.parts import IntrinsicReward
+from agent57.own_parts import IntrinsicReward
 
 
 class OwnCuriosity:

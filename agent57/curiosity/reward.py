@@ -16,11 +16,10 @@ import torch
 from torch import Tensor
 
 from agent57.config import CuriosityConfig
-from agent57.curiosity.episodic import EpisodicMemory
+from agent57.curiosity.episodic import EpisodicMemory, least_novelty
 from agent57.curiosity.lifelong import Modulator, RewardScale
 from agent57.nets.networks import Embedding, Rnd
-from agent57.nets.side_by_side import in_turn
-from agent57.ops.novelty import least_novelty
+from agent57.nets.value import in_turn
 
 
 def versions_held(embedding_versions: int, num_lanes: int) -> int:

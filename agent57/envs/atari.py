@@ -8,15 +8,15 @@ picture. It is never bootstrapped from. The last observation before the time cap
 from typing import Any
 
 import numpy as np
-from ale_py.vector_env import AtariVectorEnv
 
 from agent57.config import EnvConfig, require
-from agent57.envs.episode_log import EpisodeLog, rebuild
+from agent57.envs.emulator import SCREEN, Camera, make_emulator
 from agent57.envs.games import ATARI_GAMES
-from agent57.envs.spec import EpisodeRecord, Lanes, Step, pending
+from agent57.envs.lanes import EpisodeLog, Lanes, pending
+from agent57.envs.rebuild import rebuild
+from agent57.envs.spec import EpisodeRecord, Step
 from agent57.types import EnvSpec
 
-SCREEN = (210, 160)  # rows, columns of all 57 games
 MIN_FRAME_SIZE = 36  # pixels; what the pixel torso needs
 
 
@@ -38,7 +38,7 @@ class AtariEnv:
         self._config = config
         self._in_colour = in_colour
         size = SCREEN if in_colour else (config.frame_size, config.frame_size)
-        self._emulator = _emulator(game, num_lanes, config, grayscale=not in_colour, size=size)
+        self._emulator = make_emulator(game, num_lanes, config, grayscale=not in_colour, size=size)
         self.spec = EnvSpec(
             name=game,
             kind="pixels",
@@ -53,7 +53,7 @@ class AtariEnv:
         self._lanes = Lanes(game, num_lanes, self.spec.num_actions)
         self._log = EpisodeLog(num_lanes, self.spec.num_actions)
         self._observation = np.zeros((num_lanes, *self.spec.observation_shape), np.uint8)
-        self._cameras: dict[int, _Camera] = {}
+        self._cameras: dict[int, Camera] = {}
         self._first_frames = np.zeros(num_lanes, np.int64)
 
     def reset(self, lanes: np.ndarray, seeds: np.ndarray) -> np.ndarray:
@@ -96,7 +96,7 @@ class AtariEnv:
         if self._in_colour:
             return self._observation[lane, 0]
         if lane not in self._cameras:
-            self._cameras[lane] = _Camera(self.spec.name, lane, self._config)
+            self._cameras[lane] = Camera(self.spec.name, lane, self._config)
         return self._cameras[lane].picture(self._log)
 
     def first_frames(self, lane: int) -> int:
@@ -120,62 +120,3 @@ class AtariEnv:
         for camera in self._cameras.values():
             camera.close()
         self._emulator.close()
-
-
-class _Camera:
-    """One lane's episode played again in colour, as far as the lane has come."""
-
-    def __init__(self, game: str, lane: int, config: EnvConfig) -> None:
-        self._emulator = _emulator(game, 1, config, grayscale=False, size=SCREEN)
-        self._lane = lane
-        self._episode = 0
-        self._num_steps = 0
-        self._picture = np.zeros((*SCREEN, 3), np.uint8)
-
-    def picture(self, log: EpisodeLog) -> np.ndarray:
-        if self._episode != log.num_episodes[self._lane]:
-            frames, _ = self._emulator.reset(seed=log.seed[[self._lane]])
-            self._episode = int(log.num_episodes[self._lane])
-            self._num_steps = 0
-            self._picture = frames[0, 0]
-        for action in log.actions(self._lane, self._num_steps):
-            self._picture = self._emulator.step(np.array([action]))[0][0, 0]
-            self._num_steps += 1
-        return self._picture
-
-    def close(self) -> None:
-        self._emulator.close()
-
-
-def _emulator(
-    game: str, num_lanes: int, config: EnvConfig, *, grayscale: bool, size: tuple[int, int]
-) -> AtariVectorEnv:
-    """The emulators, nothing left to a default.
-
-    Their cap lies beyond the one of the configuration, which this module counts itself: at their
-    own they return the observation before the last. The no-ops are 0 to noop_max - 1 frames.
-    """
-    return AtariVectorEnv(
-        game=game,
-        num_envs=num_lanes,
-        batch_size=num_lanes,
-        num_threads=0,  # one per lane, at most one per core
-        thread_affinity_offset=-1,  # none
-        max_num_frames_per_episode=config.max_episode_frames + 2 * config.frame_skip,
-        repeat_action_probability=config.sticky_actions,
-        full_action_space=config.actions == "full",
-        continuous=False,
-        continuous_action_threshold=0.5,  # unused
-        autoreset_mode="NextStep",  # never reached: lanes that ended are reset by mask
-        img_height=size[0],
-        img_width=size[1],
-        grayscale=grayscale,
-        stack_num=1,
-        frameskip=config.frame_skip,
-        maxpool=True,
-        noop_max=config.noop_max,
-        episodic_life=False,
-        life_loss_info=False,
-        reward_clipping=False,
-        use_fire_reset=False,
-    )

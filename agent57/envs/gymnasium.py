@@ -30,9 +30,10 @@ from gymnasium.vector import AsyncVectorEnv, AutoresetMode, SyncVectorEnv, Vecto
 from gymnasium.vector.utils import iterate
 
 from agent57.config import ConfigError, EnvConfig, require
-from agent57.envs.episode_log import EpisodeLog, rebuild
+from agent57.envs.lanes import EpisodeLog, Lanes, pending
 from agent57.envs.own import maker_of, takes_num_envs
-from agent57.envs.spec import EnvironmentFault, EpisodeRecord, Lanes, Step, pending
+from agent57.envs.rebuild import rebuild
+from agent57.envs.spec import EnvironmentFault, EpisodeRecord, Step
 from agent57.envs.views import actions_of, part_names, view_of
 from agent57.types import EnvSpec
 

@@ -7,8 +7,9 @@ from typing import Any, Protocol
 import numpy as np
 import torch
 
-from agent57.envs.episode_log import check_fits
-from agent57.envs.spec import EpisodeRecord, Lanes, Step
+from agent57.envs.lanes import Lanes
+from agent57.envs.rebuild import check_fits
+from agent57.envs.spec import EpisodeRecord, Step
 from agent57.types import EnvSpec
 
 

@@ -10,7 +10,7 @@ from jaxtyping import Float, Shaped, UInt8
 from torch import Tensor, nn
 
 from agent57.config import Kind, NetworkConfig
-from agent57.parts import own_torso
+from agent57.own_parts import own_torso
 
 
 def num_planes(kind: Kind, observation_shape: tuple[int, ...], max_value: int) -> int:

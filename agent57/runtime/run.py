@@ -17,13 +17,14 @@ from agent57.envs.gymnasium import needs_trust
 from agent57.envs.make import check_env, check_options
 from agent57.envs.spec import EnvironmentFault
 from agent57.learner import NonFiniteUpdate
-from agent57.parts import check_parts, with_own_family
+from agent57.own_parts import check_parts, with_own_family
 from agent57.planning.forecast import expectation
 from agent57.precision import settle_precision
 from agent57.runtime import inline
 from agent57.runtime.cluster.ray_address import prepare
 from agent57.runtime.cluster.tally import PartLost
 from agent57.runtime.hooks import Hooks
+from agent57.runtime.parts import build
 from agent57.runtime.saving import AnyParts, Saver
 from agent57.runtime.session import Session
 from agent57.runtime.watchdog import Watchdog, end_process
@@ -158,7 +159,7 @@ def _run(
         parts: AnyParts
         if config.run.runtime == "inline":
             with waiting(console, "building the networks"):
-                parts = one_process = inline.build(config, device)
+                parts = one_process = build(config, device)
             train = partial(inline.train, config, one_process, journal)
         else:
             from agent57.runtime.cluster import conductor

@@ -14,7 +14,7 @@ import threading
 import time
 from collections.abc import Callable
 
-from agent57.envs.spec import pending_call
+from agent57.envs.lanes import pending_call
 
 STOP_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 LOOK_SECONDS = 0.5

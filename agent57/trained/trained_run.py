@@ -15,7 +15,7 @@ from agent57.envs.make import check_env
 from agent57.envs.spec import VectorEnv
 from agent57.nets.networks import Networks, make_networks
 from agent57.ops.family import betas, gammas
-from agent57.parts import CONTROLLERS
+from agent57.own_parts import CONTROLLERS
 from agent57.player import Player, Weights
 from agent57.runtime.saving import check_same_config
 from agent57.seeds import Role

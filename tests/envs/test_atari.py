@@ -5,7 +5,8 @@ import pytest
 from ale_py import ALEInterface, LoggerMode, roms
 
 from agent57.config import ConfigError, EnvConfig
-from agent57.envs.atari import SCREEN, AtariEnv
+from agent57.envs.atari import AtariEnv
+from agent57.envs.emulator import SCREEN
 from agent57.envs.games import ATARI_GAMES
 from agent57.scores.published import suite_games
 from tests.envs.playing import (

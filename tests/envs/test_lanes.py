@@ -1,7 +1,8 @@
 import numpy as np
 import pytest
 
-from agent57.envs.spec import MAX_SEED, Lanes
+from agent57.envs.lanes import Lanes
+from agent57.envs.spec import MAX_SEED
 
 ALL = np.ones(2, bool)
 

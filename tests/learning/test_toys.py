@@ -11,6 +11,7 @@ from agent57.config import Config
 from agent57.envs.toy import TOYS
 from agent57.presets import make_config
 from agent57.runtime import inline
+from agent57.runtime.parts import build
 from agent57.types import Episode
 from tests.small import CPU, Notes, Sitting, changed
 
@@ -19,7 +20,7 @@ def evaluated(config: Config) -> list[Episode]:
     """Train, and return the evaluator's greedy-arm episodes in the order they were played."""
     torch.set_num_threads(1)
     notes = Notes()
-    inline.train(config, inline.build(config, CPU), notes, Sitting())  # type: ignore[arg-type]
+    inline.train(config, build(config, CPU), notes, Sitting())  # type: ignore[arg-type]
     return [e for e in notes.episodes if e.source == "evaluator" and e.phase == "evaluate"]
 
 

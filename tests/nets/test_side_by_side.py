@@ -1,7 +1,7 @@
 import pytest
 import torch
 
-from agent57.nets.side_by_side import SideBySide, in_turn
+from agent57.nets.value import SideBySide, in_turn
 
 CPU = torch.device("cpu")
 

@@ -8,6 +8,7 @@ import torch
 from agent57.config import Config
 from agent57.presets import PRESETS, difference, make_config
 from agent57.runtime import inline
+from agent57.runtime.parts import Parts, build
 from tests.small import CPU, Notes, Sitting, changed, same_tree, small_config
 
 CONFIG = small_config(
@@ -18,21 +19,21 @@ CONFIG = small_config(
 )
 
 
-def run(config: Config) -> tuple[inline.Parts, Notes]:
+def run(config: Config) -> tuple[Parts, Notes]:
     torch.set_num_threads(1)
-    parts, notes = inline.build(config, CPU), Notes()
+    parts, notes = build(config, CPU), Notes()
     inline.train(config, parts, notes, Sitting())  # type: ignore[arg-type]
     return parts, notes
 
 
 @pytest.fixture(scope="module")
-def finished() -> tuple[inline.Parts, Notes]:
+def finished() -> tuple[Parts, Notes]:
     """One whole run, to be looked at by several tests."""
     torch.manual_seed(1)
     return run(CONFIG)
 
 
-def test_one_seed_one_result_bit_for_bit(finished: tuple[inline.Parts, Notes]) -> None:
+def test_one_seed_one_result_bit_for_bit(finished: tuple[Parts, Notes]) -> None:
     torch.manual_seed(2)  # global generators do not matter
     (parts, notes), (again, notes_again) = finished, run(CONFIG)
     assert parts.learner.num_updates > 20
@@ -41,13 +42,13 @@ def test_one_seed_one_result_bit_for_bit(finished: tuple[inline.Parts, Notes]) -
     assert same_tree(parts.state_dict(), again.state_dict())
 
 
-def test_another_seed_another_result(finished: tuple[inline.Parts, Notes]) -> None:
+def test_another_seed_another_result(finished: tuple[Parts, Notes]) -> None:
     _, other = run(changed(CONFIG, run={"seed": 1, "frames": 150}))
     episodes = finished[1].episodes[: len(other.episodes)]
     assert episodes != other.episodes
 
 
-def test_it_stops_at_its_frames(finished: tuple[inline.Parts, Notes]) -> None:
+def test_it_stops_at_its_frames(finished: tuple[Parts, Notes]) -> None:
     parts, _ = finished
     assert parts.counters()["frames"] == 450
     assert parts.counters() == {
@@ -56,7 +57,7 @@ def test_it_stops_at_its_frames(finished: tuple[inline.Parts, Notes]) -> None:
 
 
 def test_it_stops_when_the_session_is_told_to() -> None:
-    parts, sitting = inline.build(CONFIG, CPU), Sitting(max_ticks=5)
+    parts, sitting = build(CONFIG, CPU), Sitting(max_ticks=5)
     inline.train(CONFIG, parts, Notes(), sitting)  # type: ignore[arg-type]
     assert sitting.num_ticks == 5
     assert parts.actor.num_steps == 5
@@ -69,7 +70,7 @@ def test_nothing_is_learned_before_the_minimum_is_there() -> None:
     assert parts.learner.num_updates == 0
 
 
-def test_samples_per_insert_is_exact(finished: tuple[inline.Parts, Notes]) -> None:
+def test_samples_per_insert_is_exact(finished: tuple[Parts, Notes]) -> None:
     parts, _ = finished
     replay = CONFIG.replay
     earned = (parts.replay.num_windows_inserted - 8) * replay.samples_per_insert
@@ -77,7 +78,7 @@ def test_samples_per_insert_is_exact(finished: tuple[inline.Parts, Notes]) -> No
     assert 0 <= sampled - earned <= CONFIG.learner.batch_size
 
 
-def test_only_the_actors_steps_are_in_the_replay(finished: tuple[inline.Parts, Notes]) -> None:
+def test_only_the_actors_steps_are_in_the_replay(finished: tuple[Parts, Notes]) -> None:
     parts, notes = finished
     finished = sum(e.length for e in notes.episodes if e.source == "actor")
     assert any(e.source == "evaluator" for e in notes.episodes)
@@ -103,12 +104,12 @@ def test_new_priorities_reach_the_replay(min_windows: int, least: float, most: f
     assert least <= is_changed.double().mean() <= most
 
 
-def test_the_actor_plays_with_learned_weights(finished: tuple[inline.Parts, Notes]) -> None:
+def test_the_actor_plays_with_learned_weights(finished: tuple[Parts, Notes]) -> None:
     parts, _ = finished
     assert 0 < parts.learner.num_updates - parts.actor.weights_version < 30
 
 
-def test_the_summary_holds_what_a_user_wants_to_see(finished: tuple[inline.Parts, Notes]) -> None:
+def test_the_summary_holds_what_a_user_wants_to_see(finished: tuple[Parts, Notes]) -> None:
     parts, _ = finished
     summary = parts.summary()
     shown = ("return", "best_arm", "best_beta", "best_gamma")
@@ -138,19 +139,19 @@ def test_every_system_of_the_paper_trains(agent: str) -> None:
     assert parts.learner.num_updates >= 8
     losses = [scalars for scalars in notes.scalars if "priority/mean" in scalars]
     assert len(losses) == parts.learner.num_updates
-    first, last = (p.learner.networks.value for p in (inline.build(config, CPU), parts))
+    first, last = (p.learner.networks.value for p in (build(config, CPU), parts))
     for (name, before), after in zip(first.named_parameters(), last.parameters(), strict=True):
         assert not torch.equal(before, after), f"{name} was not learned"
     assert parts.actor.weights_version > 0
 
 
-def test_continues_in_mid_run_from_its_state(finished: tuple[inline.Parts, Notes]) -> None:
+def test_continues_in_mid_run_from_its_state(finished: tuple[Parts, Notes]) -> None:
     whole, notes = finished
     half = changed(CONFIG, run={"frames": 210})
     parts, first = run(half)
     state = parts.state_dict()
     blocks = [(key, block.to_bytes()) for key, block in parts.replay.blocks()]
-    resumed, second = inline.build(CONFIG, CPU), Notes()
+    resumed, second = build(CONFIG, CPU), Notes()
     assert resumed.load_state_dict(state, iter(blocks), 0) == 0
     inline.train(CONFIG, resumed, second, Sitting())  # type: ignore[arg-type]
     assert first.episodes + second.episodes == notes.episodes
@@ -159,12 +160,12 @@ def test_continues_in_mid_run_from_its_state(finished: tuple[inline.Parts, Notes
 
 
 def test_the_summary_tells_the_age_of_the_actors_weights(
-    finished: tuple[inline.Parts, Notes],
+    finished: tuple[Parts, Notes],
 ) -> None:
     parts, _ = finished
     summary = parts.summary()
     age = parts.learner.num_updates - parts.actor.weights_version
     assert summary["actor/weights_age"] == age > 0
     assert summary["replay/windows"] == parts.replay.num_windows
-    fresh = inline.build(CONFIG, CPU)
+    fresh = build(CONFIG, CPU)
     assert fresh.summary()["actor/weights_age"] == 0

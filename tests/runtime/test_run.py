@@ -11,6 +11,7 @@ from rich.console import Console
 
 from agent57.config import ConfigError
 from agent57.runtime import run
+from agent57.runtime.parts import Parts
 from agent57.runtime.run import RunFailed
 from agent57.runtime.session import Session
 from agent57.storage.checkpoint import CheckpointStore
@@ -126,7 +127,7 @@ def test_a_damaged_checkpoint_is_named_and_the_run_ends_the_same(tmp_path, monke
 
 def test_an_old_or_foreign_state_is_one_line(tmp_path, monkeypatch):
     train(run_config("toy/cue", 30), tmp_path / "run")
-    monkeypatch.setattr(run.inline.Parts, "load_state_dict", lambda *_: {}["networks"])
+    monkeypatch.setattr(Parts, "load_state_dict", lambda *_: {}["networks"])
     with pytest.raises(ConfigError, match="not written by this version"):
         resume(tmp_path / "run")
 

@@ -13,7 +13,7 @@ import pytest
 import torch
 from rich.console import Console
 
-from agent57.envs.spec import pending, pending_call
+from agent57.envs.lanes import pending, pending_call
 from agent57.runtime import run, watchdog
 from agent57.runtime.watchdog import Watchdog
 from tests.runtime import broken_envs

@@ -2,8 +2,9 @@ import numpy as np
 import pytest
 import torch
 
-from agent57.envs.episode_log import EpisodeLog, check_fits, rebuild
-from agent57.envs.spec import Lanes, Step
+from agent57.envs.lanes import EpisodeLog, Lanes
+from agent57.envs.rebuild import check_fits, rebuild
+from agent57.envs.spec import Step
 from agent57.types import EnvSpec
 
 

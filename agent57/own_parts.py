@@ -1,5 +1,4 @@
-"""Parts of an agent that a program brings along: an intrinsic reward, a controller, a torso, and a
-family of arms.
+"""Own parts, which a program brings along: an intrinsic reward, a controller, a torso, a family.
 
 A part is registered under a name, and a field of the configuration names the part. A run stores
 the name only: whoever resumes, evaluates or loads the run registers the same name first. A family

@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 
 from agent57.config import CuriosityConfig
-from agent57.ops.novelty import kernel_novelty, least_novelty
+from agent57.curiosity.episodic import kernel_novelty, least_novelty
 from tests.ops import golden
 
 CONFIG = CuriosityConfig()

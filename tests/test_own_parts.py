@@ -16,7 +16,7 @@ from agent57.config import Config, ConfigError, ControllerConfig, FamilyConfig
 from agent57.curiosity.own_reward import OwnCuriosity
 from agent57.envs import gymnasium
 from agent57.nets.networks import make_networks
-from agent57.parts import (
+from agent57.own_parts import (
     register_controller,
     register_family,
     register_intrinsic_reward,
