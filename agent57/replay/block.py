@@ -8,8 +8,6 @@ Images shrink well under zstd when consecutive frames are compressed together. V
 observations do not, and are kept raw.
 """
 
-import math
-import struct
 import sys
 import threading
 from collections.abc import Callable
@@ -21,26 +19,11 @@ import zstandard
 
 from agent57.config import SequenceConfig
 from agent57.nets.networks import Networks
+from agent57.replay.message import STEP_DTYPES, pack, unpack
 from agent57.types import EnvSpec
 
-_FORMAT_VERSION = 1
-_MAGIC = b"A57B"
-# magic, version, lane, episode, index, length, flags, bytes per action, arm, previous action,
-# previous extrinsic, previous intrinsic, priority, C and H of the state, bytes of observations
-_HEADER = struct.Struct("<4sHqqIIBBIIffdHIQ")
-_LAST, _TERMINATED, _COMPRESSED = 1, 2, 4
 _MIN_BYTES = 1024  # below this, compression does not pay for its time
 _MIN_SAVING = 0.1  # of the raw size; otherwise the raw bytes are kept
-
-
-def _step_dtype(action: str) -> np.dtype[Any]:
-    return np.dtype(
-        [("extrinsic", "<f4"), ("intrinsic", "<f4"), ("action_prob", "<f4"), ("action", action)]
-    )
-
-
-# Shared by all blocks: a structured dtype of its own would cost each block a kilobyte.
-_STEP_DTYPES = {1: _step_dtype("<u1"), 2: _step_dtype("<u2"), 4: _step_dtype("<u4")}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -64,7 +47,7 @@ class Layout:
     def step_dtype(self) -> np.dtype[Any]:
         """One step, packed: rewards and probability in single precision, the smallest action."""
         largest = self.num_actions - 1
-        return _STEP_DTYPES[1 if largest < 2**8 else 2 if largest < 2**16 else 4]
+        return STEP_DTYPES[1 if largest < 2**8 else 2 if largest < 2**16 else 4]
 
 
 def make_layout(spec: EnvSpec, networks: Networks) -> Layout:
@@ -108,83 +91,18 @@ class Block:
         state = 0 if self.state is None else _ARRAY_BYTES + self.state.nbytes
         return _OBJECT_BYTES + len(self.observations) + _ARRAY_BYTES + self.steps.nbytes + state
 
-    def check_fits(self, layout: Layout, period: int) -> None:
-        """Raise ValueError unless this block holds what a run with this layout stores.
-
-        Called before anything is decompressed: a forged block may claim any size.
-        """
-        shape = layout.observation_shape
-        row_bytes = math.prod(shape) * np.dtype(layout.observation_dtype).itemsize
-        raw_bytes = len(self.observations)
-        if self.is_compressed:
-            try:
-                raw_bytes = zstandard.get_frame_parameters(self.observations).content_size
-            except zstandard.ZstdError:
-                raw_bytes = 0
-        fits = (
-            0 < self.length <= period
-            and raw_bytes == (self.length + 1) * row_bytes
-            and self.steps.dtype == layout.step_dtype
-            and (self.state is None or self.state.shape == layout.state_shape)
-            and bool((self.steps["action"] < layout.num_actions).all())
-        )
-        if not fits:
-            raise ValueError(f"block {self.index} of episode {self.episode} does not fit the run")
-
     def completes_window(self, sequence: SequenceConfig) -> bool:
         """Whether a window ends with this block: enough blocks before it, or the episode's end."""
         return self.is_last or self.index >= sequence.blocks_per_window - 1
 
     def to_bytes(self) -> bytes:
         """Everything in one versioned message."""
-        flags = self.is_last * _LAST + self.is_terminated * _TERMINATED
-        flags += self.is_compressed * _COMPRESSED
-        num_cores, _, size = (0, 0, 0) if self.state is None else self.state.shape
-        header = _HEADER.pack(
-            _MAGIC, _FORMAT_VERSION, self.lane, self.episode, self.index, self.length, flags,
-            self.steps.dtype["action"].itemsize, self.arm, self.previous_action,
-            self.previous_extrinsic, self.previous_intrinsic, self.priority, num_cores, size,
-            len(self.observations),
-        )  # fmt: skip
-        state = b"" if self.state is None else self.state.tobytes()
-        return b"".join((header, self.observations, self.steps.tobytes(), state))
+        return pack(self)
 
     @classmethod
     def from_bytes(cls, message: bytes) -> Self:
         """The block `to_bytes` wrote; anything else is a ValueError."""
-        if len(message) < _HEADER.size or message[: len(_MAGIC)] != _MAGIC:
-            raise ValueError("not a replay block")
-        (
-            _, version, lane, episode, index, length, flags, action_bytes, arm, previous_action,
-            previous_extrinsic, previous_intrinsic, priority, num_cores, size, observation_bytes,
-        ) = _HEADER.unpack_from(message)  # fmt: skip
-        if version != _FORMAT_VERSION:
-            raise ValueError(f"replay block of version {version}, this agent57 reads 1")
-        dtype = _STEP_DTYPES[action_bytes]
-        ends = np.cumsum(
-            [_HEADER.size, observation_bytes, length * dtype.itemsize, num_cores * 2 * size * 4]
-        ).tolist()
-        if len(message) != ends[-1]:
-            raise ValueError(f"replay block of {len(message)} bytes, expected {ends[-1]}")
-        # Slices are copied, so that a dropped state gives its memory back.
-        state = np.frombuffer(message[ends[2] : ends[3]], "<f4").reshape(num_cores, 2, size)
-        return cls(
-            lane=lane,
-            episode=episode,
-            index=index,
-            length=length,
-            is_last=bool(flags & _LAST),
-            is_terminated=bool(flags & _TERMINATED),
-            arm=arm,
-            observations=message[ends[0] : ends[1]],
-            is_compressed=bool(flags & _COMPRESSED),
-            steps=np.frombuffer(message[ends[1] : ends[2]], dtype),
-            previous_action=previous_action,
-            previous_extrinsic=previous_extrinsic,
-            previous_intrinsic=previous_intrinsic,
-            state=state if num_cores else None,
-            priority=priority,
-        )
+        return cls(**unpack(message))
 
     def __reduce__(self) -> tuple[Callable[[bytes], "Block"], tuple[bytes]]:
         """Pickle as the message: smaller, and the shared step dtype stays shared."""
@@ -201,42 +119,34 @@ _NUMBER_BYTES = 150  # boxed numbers and the head of the observations, as measur
 _OBJECT_BYTES = Block.__basicsize__ + _NUMBER_BYTES
 
 
-class Encoder:
-    """Turns consecutive observations into bytes. Any number of threads may share one."""
+class Encoder(threading.local):
+    """Turns consecutive observations into bytes. Any number of threads may share one.
+
+    Each thread has a compressor of its own, because two threads may not use one at once.
+    """
 
     def __init__(self, level: int) -> None:
-        self._level = level
-        self._local = threading.local()
+        self._compressor = zstandard.ZstdCompressor(level=level)
 
     def encode(self, observations: np.ndarray) -> tuple[bytes, bool]:
         """The observations as bytes, and whether these are compressed."""
         rows = np.ascontiguousarray(observations)
         if rows.dtype != np.uint8 or rows.nbytes < _MIN_BYTES:
             return rows.tobytes(), False
-        compressed = self._compressor().compress(rows.data)
+        compressed = self._compressor.compress(rows.data)
         if len(compressed) > (1 - _MIN_SAVING) * rows.nbytes:
             return rows.tobytes(), False
         # The compressor cuts its result out of a buffer of the raw size; a copy that fits exactly
         # keeps such holes out of the memory of a full replay.
         return bytes(memoryview(compressed)), True
 
-    def _compressor(self) -> zstandard.ZstdCompressor:
-        if not hasattr(self._local, "compressor"):  # one may not be used by two threads at once
-            self._local.compressor = zstandard.ZstdCompressor(level=self._level)
-        return self._local.compressor
 
-
-class Decoder:
+class Decoder(threading.local):
     """The inverse of `Encoder` for every level. Any number of threads may share one."""
 
     def __init__(self) -> None:
-        self._local = threading.local()
+        self._decompressor = zstandard.ZstdDecompressor()
 
     def decode(self, encoded: bytes, is_compressed: bool) -> bytes:
         """The bytes of the observations that `encode` was given."""
-        return self._decompressor().decompress(encoded) if is_compressed else encoded
-
-    def _decompressor(self) -> zstandard.ZstdDecompressor:
-        if not hasattr(self._local, "decompressor"):  # one may not be used by two threads at once
-            self._local.decompressor = zstandard.ZstdDecompressor()
-        return self._local.decompressor
+        return self._decompressor.decompress(encoded) if is_compressed else encoded

@@ -20,6 +20,7 @@ import torch
 
 from agent57.config import ReplayConfig, SequenceConfig
 from agent57.replay.block import Block, Layout
+from agent57.replay.message import check_fits
 from agent57.replay.store import BlockStore
 from agent57.replay.sum_tree import SumTree
 from agent57.replay.window import WindowReader
@@ -194,33 +195,19 @@ class Replay:
             ids = range(max(first_id, live.start), live.stop)
             return [(block_id, self._store.block(block_id)) for block_id in ids]
 
-    def state_dict(self, *, include_blocks: bool = False) -> dict[str, Any]:
-        """State for `load_state_dict`, without the blocks or with them."""
+    def state_dict(self) -> dict[str, Any]:
+        """State for `load_state_dict`, without the blocks."""
         with self._lock:
             leaves = np.array(self._store.live_ids, np.int64) % self._tree.num_leaves
-            state = {
+            return {
                 "store": self._store.state_dict(),
                 "weight": torch.from_numpy(self._tree.weights[leaves]),
                 "num_windows_inserted": self._num_windows_inserted,
                 "rng": self._rng.bit_generator.state,
             }
-            if include_blocks:
-                messages = (self._store.block(i).to_bytes() for i in self._store.live_ids)
-                state["blocks"] = [
-                    torch.frombuffer(bytearray(message), dtype=torch.uint8) for message in messages
-                ]
-        return state
 
-    def load_state_dict(
-        self, state: dict[str, Any], blocks: Iterable[tuple[int, Block]] | None = None
-    ) -> None:
-        """Continue exactly where `state_dict` was taken.
-
-        `blocks` are the blocks of that time with their ids, unless `state` includes them.
-        """
-        if blocks is None:
-            messages = (message.numpy().tobytes() for message in state["blocks"])
-            blocks = enumerate(map(Block.from_bytes, messages), state["store"]["oldest_id"])
+    def load_state_dict(self, state: dict[str, Any], blocks: Iterable[tuple[int, Block]]) -> None:
+        """Continue exactly where `state_dict` was taken, with the blocks of that time, by id."""
         with self._lock:
             self._store.load_state_dict(state["store"], map(self._checked, blocks))
             weights = np.zeros(self._store.num_slots)
@@ -234,7 +221,7 @@ class Replay:
         self.check_valid()
 
     def _checked(self, item: tuple[int, Block]) -> tuple[int, Block]:
-        item[1].check_fits(self._layout, self._period)
+        check_fits(item[1], self._layout, self._period)
         return item
 
     @staticmethod

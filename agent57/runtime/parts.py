@@ -34,7 +34,7 @@ class Parts:
         """Everything needed to go on, except the replay's blocks, which are saved on their own."""
         return {
             "actor": self.actor.state_dict(),
-            "replay": self.replay.state_dict(include_blocks=False),
+            "replay": self.replay.state_dict(),
             "learner": self.learner.state_dict(),
             "evaluator": self.evaluator.state_dict(),
         }
