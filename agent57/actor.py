@@ -15,6 +15,7 @@ from torch import Tensor
 from agent57.bandit import make_controller
 from agent57.config import Config
 from agent57.envs.spec import VectorEnv
+from agent57.glances import glances
 from agent57.ops.family import annealed, betas, gammas, lane_epsilons
 from agent57.ops.td import (
     fresh_squares,
@@ -170,7 +171,7 @@ class Actor:
 
     def lanes(self, count: int) -> list[dict[str, Any]]:
         """Describe what the first lanes are doing, for a viewer."""
-        return [{"source": "actor", **told} for told in self.player.glances(count)]
+        return [{"source": "actor", **told} for told in glances(self.player, count)]
 
     @property
     def num_waiting(self) -> int:

@@ -14,6 +14,7 @@ import torch
 from agent57.bandit import make_controller
 from agent57.config import Config
 from agent57.envs.spec import VectorEnv
+from agent57.glances import glances
 from agent57.ops.family import betas, gammas
 from agent57.player import Player, PublishedWeights
 from agent57.seeds import Role, generator
@@ -98,7 +99,7 @@ class Evaluator:
         """Tell what the first lanes are doing, to be shown."""
         return [
             {"source": "evaluator", "phase": self._phase[told["lane"]], **told}
-            for told in self.player.glances(count)
+            for told in glances(self.player, count)
         ]
 
     def lasting_state(self) -> dict[str, Any]:

@@ -7,7 +7,6 @@ One step: values of all lanes in one batch -> epsilon-greedy actions with their 
 -> the emulators -> embedding, RND and episodic novelty of the new states.
 """
 
-import base64
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -94,8 +93,8 @@ class Player:
         A player that `is_evaluated` plays the averaged value networks, where there are any.
         """
         keep_freed_memory()
-        self._config = config
-        self._env = env
+        self.config = config
+        self.env = env
         self.epsilon = epsilon
         self._episode_role, action_role = roles
         self.first_lane = first_lane
@@ -109,8 +108,8 @@ class Player:
         self.curiosity = self._make_curiosity()
 
         lanes, spec = env.num_lanes, env.spec
-        self._totals = EpisodeTotals(lanes)
-        self._num_begun = np.zeros(lanes, dtype=np.int64)
+        self.totals = EpisodeTotals(lanes)
+        self.num_begun = np.zeros(lanes, dtype=np.int64)
         self._observation = np.zeros((lanes, *spec.observation_shape), spec.observation_dtype)
         self._prepared = self._prepare(self._observation)
         self._previous_action = np.zeros(lanes, dtype=np.int64)
@@ -119,21 +118,19 @@ class Player:
         self._arm = np.zeros(lanes, dtype=np.int64)
         shape = (self.networks.num_cores, 2, lanes, self.networks.state_size)
         self._state = torch.zeros(shape, device=device)
-        self._played: Played | None = None  # the latest step, to be shown
+        self.played: Played | None = None  # the latest step
 
     def _make_curiosity(self) -> Curiosity | OwnCuriosity | None:
-        name, spec = self._config.curiosity.own_reward, self._env.spec
-        if name and self._config.family.is_curious:
-            num_lanes = self._env.num_lanes
+        name, spec = self.config.curiosity.own_reward, self.env.spec
+        if name and self.config.family.is_curious:
+            num_lanes = self.env.num_lanes
             return OwnCuriosity(own_reward(name)(num_lanes, spec), num_lanes)
         embedding, rnd = self.networks.embedding, self.networks.rnd
         if embedding is None or rnd is None:
             return None
-        lanes = self._env.num_lanes
-        versions = versions_held(self._config.actor.embedding_versions, lanes)
-        return Curiosity(
-            embedding, rnd, lanes, versions, self._config.curiosity, self._side_by_side
-        )
+        lanes = self.env.num_lanes
+        versions = versions_held(self.config.actor.embedding_versions, lanes)
+        return Curiosity(embedding, rnd, lanes, versions, self.config.curiosity, self._side_by_side)
 
     def load_weights(self, weights: Weights, version: int) -> None:
         """Copy the learner's weights; running episodes keep the embedding they began with."""
@@ -147,14 +144,14 @@ class Player:
         seeds = np.zeros(len(lanes), dtype=np.int64)
         self._previous_action = self._previous_action.copy()  # the old array belongs to a `Played`
         for lane in np.flatnonzero(lanes):
-            counters = (self.first_lane + int(lane), int(self._num_begun[lane]))
-            root = sequence(self._config.run.seed, self._episode_role, *counters)
+            counters = (self.first_lane + int(lane), int(self.num_begun[lane]))
+            root = sequence(self.config.run.seed, self._episode_role, *counters)
             env_seed, action_seed = root.generate_state(2)
             seeds[lane] = env_seed >> 1  # emulators want 31 bits
-            self._previous_action[lane] = action_seed % self._env.spec.num_actions
-        self._num_begun[lanes] += 1
-        self._totals.clear(lanes)
-        self._observation = self._env.reset(lanes, seeds)
+            self._previous_action[lane] = action_seed % self.env.spec.num_actions
+        self.num_begun[lanes] += 1
+        self.totals.clear(lanes)
+        self._observation = self.env.reset(lanes, seeds)
         self._prepared = self._prepare(self._observation)
         self._arm = np.where(lanes, arms, self._arm)
         self._previous_extrinsic = np.where(lanes, np.float32(0), self._previous_extrinsic)
@@ -167,14 +164,14 @@ class Player:
     def step(self) -> Played:
         """Play one action in every lane. Lanes whose episode ended must be begun anew."""
         decision = self.decide()
-        return self.arrive(decision, self._env.step(decision.action))
+        return self.arrive(decision, self.env.step(decision.action))
 
     @torch.inference_mode()
     def decide(self) -> Decision:
         """Choose an action in every lane."""
         outputs, next_state = self._outputs()
-        value, logits = split_outputs(outputs, self._config)
-        policy = target_policy(logits, self._config.learner)
+        value, logits = split_outputs(outputs, self.config)
+        policy = target_policy(logits, self.config.learner)
         mixed = (self._mix(value) if policy is None else policy).cpu().numpy()
         is_finite = np.isfinite(mixed).all(axis=1)
         if not is_finite.all():
@@ -222,8 +219,8 @@ class Player:
             logits=logits,
             final_logits=final_logits,
         )
-        self._totals.add(played)
-        self._played = played
+        self.totals.add(played)
+        self.played = played
         return played
 
     def ended_episodes(self, lanes: np.ndarray, source: str, frames: int) -> list[Episode]:
@@ -237,9 +234,9 @@ class Player:
                 beta=float(self._beta[self._arm[lane]]),
                 gamma=float(self._gamma[self._arm[lane]]),
                 frames=frames,
-                length=int(self._totals.length[lane]),
-                episode_return=float(self._totals.extrinsic[lane]),
-                intrinsic_return=float(self._totals.intrinsic[lane]),
+                length=int(self.totals.length[lane]),
+                episode_return=float(self.totals.extrinsic[lane]),
+                intrinsic_return=float(self.totals.intrinsic[lane]),
             )
             for lane in np.flatnonzero(lanes)
         ]
@@ -248,54 +245,9 @@ class Player:
         """Probabilities [E, A] of the distilled policy in a step; None where the values act."""
         if played.logits is None:
             return None
-        policy = target_policy(torch.from_numpy(played.logits), self._config.learner)
+        policy = target_policy(torch.from_numpy(played.logits), self.config.learner)
         assert policy is not None, "there are logits"
         return policy.numpy()
-
-    def glances(self, count: int) -> list[dict[str, Any]]:
-        """Tell what the first lanes did in their latest step and why, in plain containers.
-
-        Nothing is told before the first step. No environment moves and no random stream is read.
-        """
-        if self._played is None:
-            return []
-        policy = self.policy(self._played)
-        mixed = self._mix(torch.from_numpy(self._played.value).to(self._device)).cpu().numpy()
-        best = (mixed if policy is None else policy).argmax(1)
-        return [
-            {
-                **self._glance(self._played, lane),
-                "best_action": int(best[lane]),
-                "policy": None if policy is None else policy[lane].tolist(),
-            }
-            for lane in range(min(count, self._env.num_lanes))
-        ]
-
-    def _glance(self, played: Played, lane: int) -> dict[str, Any]:
-        arm = int(self._arm[lane])
-        factors = {} if self.curiosity is None else self.curiosity.last
-        told: dict[str, Any] = {
-            "lane": self.first_lane + lane,
-            "episode": int(self._num_begun[lane]),
-            "steps": int(self._totals.length[lane]),
-            "score": float(self._totals.extrinsic[lane]),
-            "arm": arm,
-            "beta": float(self._beta[arm]),
-            "gamma": float(self._gamma[arm]),
-            "epsilon": float(self.epsilon[lane]),
-            "action": int(played.action[lane]),
-            "action_names": list(self._env.spec.action_names),
-            "networks": list(self._config.value_names),
-            "values": played.value[:, lane].tolist(),
-            "novelty": float(factors["novelty"][lane]) if factors else None,
-            "modulation": float(factors["modulation"][lane]) if factors else None,
-        }
-        record = self._env.running_episode(lane)
-        if record is None:
-            return {**told, "picture": self._env.render(lane).tolist()}
-        dtype = "uint8" if self._env.spec.num_actions <= 256 else "int32"
-        actions = base64.b64encode(record.actions.astype(dtype).tobytes()).decode()
-        return {**told, "seed": record.seed, "dtype": dtype, "actions": actions}
 
     def _previous(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         return self._previous_action, self._previous_extrinsic, self._previous_intrinsic
@@ -304,7 +256,7 @@ class Player:
         return self.networks.prepare(torch.from_numpy(observation).to(self._device))
 
     def _split(self, outputs: Tensor) -> tuple[np.ndarray, np.ndarray | None]:
-        value, logits = split_outputs(outputs.cpu(), self._config)
+        value, logits = split_outputs(outputs.cpu(), self.config)
         return value.numpy(), None if logits is None else logits.numpy()
 
     def _outputs(self) -> tuple[Tensor, Tensor]:
@@ -319,20 +271,20 @@ class Player:
     def _mix(self, value: Tensor) -> Tensor:
         """Q = Q^e + beta_j Q^i of each lane's arm (paper, section 3.1)."""
         beta = torch.from_numpy(self._beta[self._arm]).float().to(self._device)
-        return mixed_values(value, beta, self._config)
+        return mixed_values(value, beta, self.config)
 
     def lasting_state(self) -> dict[str, Any]:
         """State that outlives an episode: positions of random streams, scales of the novelty."""
         return {
             "uniforms": self._uniforms.state_dict(),
-            "num_begun": torch.from_numpy(self._num_begun.copy()),
+            "num_begun": torch.from_numpy(self.num_begun.copy()),
             "curiosity": None if self.curiosity is None else self.curiosity.lasting_state(),
         }
 
     def load_lasting_state(self, state: dict[str, Any]) -> None:
         """Go on with what `lasting_state` returned; all lanes must be begun anew."""
         self._uniforms.load_state_dict(state["uniforms"])
-        self._num_begun = state["num_begun"].numpy().copy()
+        self.num_begun = state["num_begun"].numpy().copy()
         if self.curiosity is not None:
             self.curiosity.load_lasting_state(state["curiosity"])
 
@@ -342,9 +294,9 @@ class Player:
             "networks": {k: v.cpu().clone() for k, v in self.networks.state_dict().items()},
             "uniforms": self._uniforms.state_dict(),
             "curiosity": None if self.curiosity is None else self.curiosity.state_dict(),
-            "env": self._env.state_dict(),
-            "totals": self._totals.state_dict(),
-            "num_begun": torch.from_numpy(self._num_begun.copy()),
+            "env": self.env.state_dict(),
+            "totals": self.totals.state_dict(),
+            "num_begun": torch.from_numpy(self.num_begun.copy()),
             "observation": torch.from_numpy(self._observation.copy()),
             "previous": [torch.from_numpy(x.copy()) for x in self._previous()],
             "arm": torch.from_numpy(self._arm.copy()),
@@ -357,12 +309,12 @@ class Player:
         self._uniforms.load_state_dict(state["uniforms"])
         if self.curiosity is not None:
             self.curiosity.load_state_dict(state["curiosity"])
-        self._totals.load_state_dict(state["totals"])
-        self._num_begun = state["num_begun"].numpy().copy()
+        self.totals.load_state_dict(state["totals"])
+        self.num_begun = state["num_begun"].numpy().copy()
         self._observation = state["observation"].numpy().copy()
         self._prepared = self._prepare(self._observation)
         previous = [x.numpy().copy() for x in state["previous"]]
         self._previous_action, self._previous_extrinsic, self._previous_intrinsic = previous
         self._arm = state["arm"].numpy().copy()
         self._state = state["state"].to(self._device)
-        return ~self._env.load_state_dict(state["env"])
+        return ~self.env.load_state_dict(state["env"])

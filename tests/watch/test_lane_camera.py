@@ -10,6 +10,7 @@ from PIL import Image
 
 from agent57.envs.make import make_env
 from agent57.envs.spec import VectorEnv
+from agent57.glances import glances
 from agent57.player import Player
 from agent57.seeds import Role
 from agent57.video.lane_files import SHOWN_LANES, LaneFiles, LaneWriter
@@ -29,7 +30,7 @@ def playing(
     env = make_env(config.env, LANES)
     roles = (Role.ACTOR_EPISODES, Role.ACTOR_ACTIONS)
     player = Player(config, env, np.full(LANES, 0.3), roles, 4, torch.device("cpu"))
-    assert player.glances(LANES) == []
+    assert glances(player, LANES) == []
     player.begin(np.ones(LANES, bool), np.array([1, 3]))
     for _ in range(num_steps):
         player.step()
@@ -45,7 +46,7 @@ def shown(picture: dict[str, str]) -> np.ndarray:
 def test_the_picture_is_the_lane_as_it_is(task: str) -> None:
     player, env, camera = playing(task, 6)
     for more in range(2):  # the camera goes on where it was
-        for lane, told in enumerate(player.glances(LANES)):
+        for lane, told in enumerate(glances(player, LANES)):
             expected = shown({"source": as_png(env.render(lane))})
             (picture,) = camera.pictures([{"name": str(lane), **told}])
             np.testing.assert_array_equal(shown(picture), expected)
@@ -57,7 +58,7 @@ def test_the_picture_is_the_lane_as_it_is(task: str) -> None:
 def test_a_glance_tells_what_the_lane_did_and_why() -> None:
     player, env, _ = playing("random_coin", 3)
     played = player.step()
-    told = player.glances(LANES)[1]
+    told = glances(player, LANES)[1]
     assert told["lane"] == 5
     assert told["arm"] == 3
     assert told["steps"] == 4
@@ -71,7 +72,7 @@ def test_a_glance_tells_what_the_lane_did_and_why() -> None:
 def test_a_glance_names_the_best_action_by_definition() -> None:
     player, env, _ = playing("random_coin", 3)
     played = player.step()
-    for lane, told in enumerate(player.glances(LANES)):
+    for lane, told in enumerate(glances(player, LANES)):
         extrinsic, intrinsic = played.value[:, lane]
         assert told["policy"] is None
         assert told["best_action"] == int(np.argmax(extrinsic + told["beta"] * intrinsic))
@@ -82,7 +83,7 @@ def test_a_glance_shows_the_distilled_policy_where_it_acts() -> None:
     sections = {"learner": {"policy": "distilled", "policy_temperature": 0.25}}
     player, env, _ = playing("random_coin", 3, **sections)
     played = player.step()
-    for lane, told in enumerate(player.glances(LANES)):
+    for lane, told in enumerate(glances(player, LANES)):
         weights = np.exp(played.logits[lane] / 0.25)
         np.testing.assert_allclose(told["policy"], weights / weights.sum(), rtol=1e-5)
         assert told["best_action"] == int(weights.argmax())
@@ -93,7 +94,7 @@ def test_a_glance_shows_the_distilled_policy_where_it_acts() -> None:
 def test_a_long_episode_is_caught_up_with_in_turns(monkeypatch: pytest.MonkeyPatch) -> None:
     player, env, camera = playing("CartPole-v1", 6)
     monkeypatch.setattr(lane_camera, "TURN_STEPS", 4)
-    lanes = [{"name": "a", **player.glances(1)[0]}]
+    lanes = [{"name": "a", **glances(player, 1)[0]}]
     assert camera.pictures(lanes) == [{"note": "catching up: 2 steps behind"}]
     assert "source" in camera.pictures(lanes)[0]
     env.close()
@@ -101,7 +102,7 @@ def test_a_long_episode_is_caught_up_with_in_turns(monkeypatch: pytest.MonkeyPat
 
 def test_an_episode_that_cannot_be_repeated_is_not_shown() -> None:
     player, env, camera = playing("CartPole-v1", 6)
-    told = {"name": "a", **player.glances(1)[0], "score": -1.0}
+    told = {"name": "a", **glances(player, 1)[0], "score": -1.0}
     note = "played again, this episode takes another course"
     assert camera.pictures([told]) == [{"note": note}]
     env.close()
