@@ -26,8 +26,8 @@ from agent57.compilation import compiled
 from agent57.config import Config
 from agent57.nets.networks import Networks
 from agent57.nets.standard import moments, pooled
-from agent57.ops.cross import crossed, learned_weights, of_played_arms
 from agent57.ops.family import betas, gammas
+from agent57.ops.meme import crossed, learned_weights
 from agent57.ops.retrace import played_values
 from agent57.ops.td import (
     follow,
@@ -36,6 +36,7 @@ from agent57.ops.td import (
     learned_values,
     mean_loss,
     mixed_values,
+    of_played_arms,
     policy_losses,
     saved_squares,
     split_outputs,
@@ -88,7 +89,7 @@ class Forward(NamedTuple):
 
     td: Tensor  # [L, T, N], with gradient
     ahead: Tensor  # [L, T, N], online less target value of the played actions
-    policy_loss: Tensor | None  # [T, N], with gradient; see `ops.policy.distillation_loss`
+    policy_loss: Tensor | None  # [T, N], with gradient; see `ops.meme.distillation_loss`
     squares: Tensor  # [L+1, J], see `ops.td.summed_squares`
     novelty_losses: dict[str, Tensor]
     online: Tensor  # [V, T+1, B, A], of the played arms
@@ -172,7 +173,10 @@ class Learner:
     def update(self, batch: Batch) -> Update:
         """Make one step of every optimiser, or raise `NonFiniteUpdate` and touch no weight."""
         config = self._config
-        batch, windows = crossed(batch.to(self._device), self.num_updates, config)
+        batch = batch.to(self._device)
+        windows: Windows = batch
+        if config.learner.cross_mixture < 1:
+            batch, windows = crossed(batch, self.num_updates, config)
         found = self._compiled_forward(batch, windows)
         squares = self._group.gather(found.squares).sum(0)
         scale = td_scale(self._td_squares, squares if config.learner.td_scale_batch else None)
@@ -290,8 +294,9 @@ class Learner:
         """The losses of all networks as this learner's share of them, and the rows that count."""
         config = self._config
         trained = trained_rows(windows, config.sequence.burn_in)
-        importance = importance_weights(batch.probability, config.replay.importance_exponent)
-        weight = learned_weights(importance, batch, windows, config)
+        weight = importance_weights(batch.probability, config.replay.importance_exponent)
+        if windows is not batch:
+            weight = learned_weights(weight, batch, windows, config)
         of_values, counted = value_losses(
             found.td, found.ahead, scale, windows, trained, weight, config.learner
         )

@@ -13,11 +13,16 @@ from agent57.actor import Actor
 from agent57.config import Config, ConfigError, LearnerConfig, NetworkConfig
 from agent57.learner import Learner
 from agent57.nets.torso import Residual, Trunk
-from agent57.ops.cross import cross_arms
 from agent57.ops.family import betas, gammas, lane_epsilons
-from agent57.ops.policy import distillation_loss, epsilon_greedy, sample_actions
-from agent57.ops.retrace import soft_watkins_targets, soft_watkins_traces
-from agent57.ops.td import batch_scale, td_scale, trust_region
+from agent57.ops.meme import (
+    cross_arms,
+    distillation_loss,
+    soft_watkins_targets,
+    soft_watkins_traces,
+    trust_region,
+)
+from agent57.ops.policy import epsilon_greedy, sample_actions
+from agent57.ops.td import batch_scale, td_scale
 from agent57.presets import PRESETS, difference
 from agent57.replay.buffer import Replay
 from agent57.types import Batch

@@ -10,7 +10,7 @@ import torch
 from torch import nn
 
 import agent57
-from agent57 import parts
+from agent57 import own_parts
 from agent57.bandit import Controller, make_controller
 from agent57.config import Config, ConfigError, ControllerConfig, FamilyConfig
 from agent57.curiosity.own_reward import OwnCuriosity
@@ -105,7 +105,7 @@ def test_an_own_family_sets_the_arms_and_travels_without_registration(tmp_path: 
     register_family("tests/three", pairs)
     config = run_config("toy/cue", 60, family={"own": "tests/three", "max_beta": 0.4})
     train(config, tmp_path / "run")
-    parts.FAMILIES.clear()  # as in another program
+    own_parts.FAMILIES.clear()  # as in another program
     run = agent57.Run(tmp_path / "run")
     assert run.config.family.own == "tests/three"
     assert (run.config.family.arms, run.config.family.betas) == (3, (0.0, 0.2, 0.4))
@@ -133,16 +133,16 @@ def test_a_family_that_cannot_work_is_refused_by_name(pairs: Any, reason: str) -
     register_family("tests/bad", lambda config: pairs)
     config = small_config(family={"own": "tests/bad"})
     with pytest.raises(ConfigError, match=f"family.own 'tests/bad' must give.*{reason}"):
-        parts.with_own_family(config)
+        own_parts.with_own_family(config)
 
 
 def test_a_checkpoint_names_the_part_that_is_not_registered(tmp_path: Path) -> None:
     train(run_config("toy/cue", 60, **OWN), tmp_path / "run")
     agent57.Run(tmp_path / "run").policy().save(tmp_path / "own.agent57")
     for known, field in (
-        (parts.REWARDS, "curiosity.own_reward 'tests/steps'"),
-        (parts.TORSOS, "network.own_torso 'tests/flat'"),
-        (parts.CONTROLLERS, "controller.own 'tests/last'"),
+        (own_parts.REWARDS, "curiosity.own_reward 'tests/steps'"),
+        (own_parts.TORSOS, "network.own_torso 'tests/flat'"),
+        (own_parts.CONTROLLERS, "controller.own 'tests/last'"),
     ):
         with pytest.MonkeyPatch.context() as patch:
             for name in list(known):
@@ -150,7 +150,7 @@ def test_a_checkpoint_names_the_part_that_is_not_registered(tmp_path: Path) -> N
             message = f"{field} is not registered in this program: call agent57.register_"
             with pytest.raises(ConfigError, match=message):
                 agent57.resume(tmp_path / "run", frames=90, view="quiet")
-            if known is not parts.CONTROLLERS:  # acting needs none
+            if known is not own_parts.CONTROLLERS:  # acting needs none
                 with pytest.raises(ConfigError, match=message):
                     agent57.load(tmp_path / "own.agent57").initial_state()
             with pytest.raises(ConfigError, match=message):
@@ -208,7 +208,7 @@ def test_a_controller_in_the_module_of_the_environment_is_found_by_every_command
         """Call a command as another program would, which has imported nothing."""
         sys.modules.pop("own_module", None)
         gymnasium.TRUSTED.clear()
-        parts.CONTROLLERS.pop("own module", None)
+        own_parts.CONTROLLERS.pop("own module", None)
         sys.path[:] = [path for path in sys.path if path not in ("", str(tmp_path))]
         return call(*args)
 

@@ -80,23 +80,3 @@ def sample_actions(
     action = np.where(uniform[:, 0] < epsilon, at_random, drawn)
     chosen = np.take_along_axis(policy, action[:, None], axis=1)[:, 0]
     return action, (epsilon / num_actions + (1 - epsilon) * chosen).astype(np.float32)
-
-
-def distillation_loss(
-    logits: Float[Tensor, "*rows A"],
-    target_logits: Float[Tensor, "*rows A"],
-    value: Float[Tensor, "*rows A"],
-    epsilon: float,
-    max_kl: float,
-) -> Float[Tensor, "*rows"]:
-    """Cross-entropy of the policy with the epsilon-greedy policy of the values (MEME).
-
-    Rows are 0 where the policy has moved from the target network's by KL(pi_T || pi) > `max_kl`.
-    The gradient flows through `logits` alone.
-    """
-    log_policy = logits.log_softmax(-1)
-    with torch.no_grad():
-        log_target = target_logits.log_softmax(-1)
-        kl = (log_target.exp() * (log_target - log_policy)).sum(-1)
-        wanted = epsilon_greedy(value, epsilon)
-    return torch.where(kl <= max_kl, -(wanted * log_policy).sum(-1), 0.0)

@@ -67,49 +67,10 @@ def retrace_targets(
         played = played_values(action, value[:-1])
         trace = retrace_traces(policy[:-1], action, action_prob, trace_decay)
         expected = (policy[1:] * value[1:]).sum(-1)
-        return _corrected(reward, discount, mask, played, expected, trace)
+        return corrected_returns(reward, discount, mask, played, expected, trace)
 
 
-def soft_watkins_traces(
-    mixture: Float[Tensor, "*rows A"],
-    policy: Float[Tensor, "*rows A"],
-    action: Int[Tensor, "*rows"],
-    trace_decay: float,
-    tolerance: float,
-) -> Float[Tensor, "*rows"]:
-    """The share of each error that earlier steps learn (MEME).
-
-        c = lambda E_{a~pi} [ Q(x, a_played) >= Q(x, a) - kappa |Q(x, a)| ]
-
-    `mixture` is the value acted on, `tolerance` is kappa. With kappa = 0 and a greedy policy the
-    trace is Watkins': lambda after a greedy action, else 0.
-    """
-    least = mixture - tolerance * mixture.abs()
-    is_as_good = played_values(action, mixture)[..., None] >= least
-    return trace_decay * (policy * is_as_good).sum(-1)
-
-
-def soft_watkins_targets(
-    reward: Float[Tensor, "T *#columns"],
-    discount: Float[Tensor, "T *#columns"],
-    mask: Bool[Tensor, "T *#columns"],
-    value: Float[Tensor, "T+1 *#columns A"],
-    policy: Float[Tensor, "T+1 *#columns A"],
-    trace: Float[Tensor, "T *#columns"],
-) -> Float[Tensor, "T *#columns"]:
-    """Returns of soft Watkins Q(lambda) in the space of `value` (MEME).
-
-        G[t] = r[t] + d[t] (E_pi q[t+1] + c[t+1] (G[t+1] - E_pi q[t+1]))
-
-    Unlike Retrace, the correction is relative to the expected value of the row, not to the value of
-    the action that was played in it.
-    """
-    with torch.no_grad():
-        expected = (policy * value).sum(-1)
-        return _corrected(reward, discount, mask, expected[:-1], expected[1:], trace)
-
-
-def _corrected(
+def corrected_returns(
     reward: Float[Tensor, "T *#columns"],
     discount: Float[Tensor, "T *#columns"],
     mask: Bool[Tensor, "T *#columns"],

@@ -10,21 +10,25 @@ Actor and learner compute priorities by the same two calls: `td_errors`, then `w
 from typing import Any, Literal
 
 import torch
-from jaxtyping import Bool, Float, Int
+from jaxtyping import Bool, Float, Int, Shaped
 from torch import Tensor
 
 from agent57.config import Config, LearnerConfig
-from agent57.ops.policy import distillation_loss, epsilon_greedy, mix_values
+from agent57.ops.meme import (
+    distillation_loss,
+    soft_watkins_targets,
+    soft_watkins_traces,
+    trust_region,
+)
+from agent57.ops.policy import epsilon_greedy, mix_values
 from agent57.ops.retrace import (
     n_step_targets,
     played_values,
     retrace_targets,
     retrace_traces,
-    soft_watkins_targets,
-    soft_watkins_traces,
 )
 from agent57.ops.squash import at_least_float32, squash, unsquash
-from agent57.types import Windows
+from agent57.types import Batch, Windows
 
 ValueKind = Literal["separate", "shared", "joint"]
 
@@ -177,24 +181,6 @@ def played_traces(
     return retrace_traces(policy, windows.action, windows.action_prob, loss.trace_decay)
 
 
-def trust_region(
-    ahead: Float[Tensor, "V T B"],
-    td_error: Float[Tensor, "V T B"],
-    scale: Float[Tensor, "V #T B"],
-    alpha: float,
-) -> Bool[Tensor, "V T B"]:
-    """Rows whose loss counts: rows within the trust region, or moving back to it (MEME).
-
-    `ahead` is Q(theta) - Q(theta_T), how far the online value is from the target network's. A row
-    is dropped if it is further than alpha sigma_j and learning would take it further still:
-
-        |ahead| > alpha sigma_j  and  sign(ahead) != sign(Q(theta) - G)
-    """
-    is_outside = ahead.abs() > alpha * scale
-    is_leaving = ahead.sign() != (-td_error).sign()
-    return ~(is_outside & is_leaving)
-
-
 def value_losses(
     td_error: Float[Tensor, "V T B"],
     ahead: Float[Tensor, "V T B"],
@@ -234,6 +220,15 @@ def trained_rows(windows: Windows, burn_in: int) -> Bool[Tensor, "T B"]:
     """
     row = torch.arange(len(windows.mask), device=windows.mask.device)[:, None]
     return windows.mask & ((row >= burn_in) | (windows.start == 0))
+
+
+def of_played_arms(columns: Shaped[Tensor, "K rows N *rest"], batch: Batch) -> Tensor:
+    """The columns [K, rows, B, ...] of the arms that played, out of all N that were learned."""
+    num_windows = len(batch.arm)
+    if columns.shape[2] == num_windows:
+        return columns
+    each = torch.arange(num_windows, device=columns.device)
+    return columns.unflatten(2, (num_windows, -1))[:, :, each, batch.arm]
 
 
 def window_priorities(

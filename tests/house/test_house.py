@@ -30,6 +30,7 @@ TESTED_ELSEWHERE = {
     "commands/suite.py": "tests/experiments/test_suite_runs.py",
     "commands/train.py": "tests/test_cli.py",
     "commands/watch.py": "tests/watch/test_command.py",
+    "replay/message.py": "tests/replay/test_block.py",
     "reports/charts.py": "tests/reports/test_page.py",
     "storage/history.py": "tests/reports/test_page.py",
     "reports/sections.py": "tests/reports/test_page.py",

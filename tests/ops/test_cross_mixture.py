@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from agent57.ops.cross import cross_arms, hashed_uniforms
+from agent57.ops.meme import cross_arms, hashed_uniforms
 
 KEYS = torch.arange(40_000)
 ARMS = KEYS % 3
