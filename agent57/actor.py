@@ -191,7 +191,7 @@ class Actor:
         self.player.load_lasting_state(state["player"])
         for controller, saved in zip(self._controllers, state["controllers"], strict=True):
             controller.load_state_dict(saved)
-        self.num_steps = state["num_steps"]
+        self.num_steps = int(state["num_steps"])
 
     def state_dict(self) -> dict[str, Any]:
         """Everything needed to go on in mid-episode."""
@@ -212,9 +212,10 @@ class Actor:
             controller.load_state_dict(saved)
         self._assembler.load_state_dict(state["assembler"])
         self._td_squares = saved_squares(state, state["player"]["networks"], self._td_squares)
-        self._needs_begin = np.array(state["needs_begin"])
-        self.num_steps = state["num_steps"]
-        self.weights_version = state["weights_version"]
+        needs_begin = np.array(state["needs_begin"], dtype=bool)
+        self._needs_begin = needs_begin.reshape(self._needs_begin.shape)
+        self.num_steps = int(state["num_steps"])
+        self.weights_version = int(state["weights_version"])
         dropped &= ~self._needs_begin
         if dropped.any():
             self._assembler.abandon(dropped)

@@ -94,7 +94,7 @@ class Controller:
         self._episodes.extend(
             zip(state["arm"].tolist(), state["episode_return"].tolist(), strict=True)
         )
-        self._num_selected = state["num_selected"]
+        self._num_selected = int(state["num_selected"])
         self._rng.bit_generator.state = state["rng"]
 
 

@@ -117,9 +117,9 @@ class Evaluator:
         self.player.load_lasting_state(state["player"])
         self.player.load_weights(*self._published())
         self._controller.load_state_dict(state["controller"])
-        self._num_begun = state["num_begun"]
-        self._returns = list(state["returns"])
-        self.mean_return = state["mean_return"]
+        self._num_begun = int(state["num_begun"])
+        self._returns = [float(value) for value in state["returns"]]
+        self.mean_return = _number_or_none(state["mean_return"])
 
     def state_dict(self) -> dict[str, Any]:
         """Everything needed to go on in mid-episode."""
@@ -137,12 +137,17 @@ class Evaluator:
         """Go on from `state`; the mask [E] of lanes that had to drop their running episode."""
         dropped = self.player.load_state_dict(state["player"])
         self._controller.load_state_dict(state["controller"])
-        self._phase = list(state["phase"])
-        self._needs_begin = np.array(state["needs_begin"])
-        self._num_begun = state["num_begun"]
-        self._returns = list(state["returns"])
-        self.mean_return = state["mean_return"]
+        self._phase = [phase for _, phase in zip(self._phase, state["phase"], strict=True)]
+        needs_begin = np.array(state["needs_begin"], dtype=bool)
+        self._needs_begin = needs_begin.reshape(self._needs_begin.shape)
+        self._num_begun = int(state["num_begun"])
+        self._returns = [float(value) for value in state["returns"]]
+        self.mean_return = _number_or_none(state["mean_return"])
         dropped &= ~self._needs_begin
         self._needs_begin = self._needs_begin | dropped
         self._num_begun -= int(dropped.sum())  # they are to be played after all
         return dropped
+
+
+def _number_or_none(value: Any) -> float | None:  # noqa: ANN401
+    return None if value is None else float(value)

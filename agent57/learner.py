@@ -411,4 +411,4 @@ class Learner:
         self._target.load_state_dict(state["target"])
         for name, optimiser in self._optimisers.items():
             optimiser.load_state_dict(state["optimisers"][name])
-        self.num_updates = state["num_updates"]
+        self.num_updates = int(state["num_updates"])

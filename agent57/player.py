@@ -69,8 +69,8 @@ class EpisodeTotals:
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Go on from `state`."""
-        for name, value in state.items():
-            setattr(self, name, value.numpy().copy())
+        for name, value in vars(self).items():
+            value[:] = state[name].numpy()
 
 
 class Player:

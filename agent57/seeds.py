@@ -65,7 +65,7 @@ class LaneUniforms:
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Go on from `state`."""
-        self._num_drawn = state["num_drawn"]
+        self._num_drawn = int(state["num_drawn"])
         page, row = divmod(self._num_drawn, self.PAGE)
         if row:
             self._draw(page)

@@ -20,7 +20,8 @@ from tests.small import CPU, layout_of, make_learner, random_batch, small_config
 
 TD, RETRACE, POLICY = "ops/test_td.py", "ops/test_retrace.py", "ops/test_policy.py"
 FAMILY, TABLE = "ops/test_family.py", "paper/test_family_table.py"
-NOVELTY, PRIORITY, SQUASH = "curiosity/test_novelty.py", "ops/test_priority.py", "ops/test_squash.py"
+NOVELTY = "curiosity/test_novelty.py"
+PRIORITY, SQUASH = "ops/test_priority.py", "ops/test_squash.py"
 BANDIT, EPISODIC = "test_bandit.py", "curiosity/test_episodic.py"
 LIFELONG, REWARD = "curiosity/test_lifelong.py", "curiosity/test_reward.py"
 VALUE, RND, EMBEDDING = "nets/test_value.py", "nets/test_rnd.py", "nets/test_embedding.py"

@@ -139,11 +139,12 @@ class Curiosity:
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Go on from `state`."""
-        self._newest_version = state["newest_version"]
-        for embedding, held in zip(self._held, state["held"], strict=True):
+        self._newest_version = int(state["newest_version"])
+        saved = zip(self._held, state["held"], state["held_version"], strict=True)
+        for i, (embedding, held, version) in enumerate(saved):
             embedding.load_state_dict(held)
-        self._held_version = list(state["held_version"])
-        self._holder = np.array(state["holder"], dtype=np.int64)
+            self._held_version[i] = int(version)
+        self._holder = np.array(state["holder"], np.int64).reshape(self._holder.shape)
         self._memory.load_state_dict(state["memory"])
         self._load_scales(state)
 

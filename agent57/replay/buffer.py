@@ -216,7 +216,7 @@ class Replay:
             self._tree = SumTree(len(weights))
             self._tree.assign(weights)
             self._num_windows = int(np.count_nonzero(weights))
-            self._num_windows_inserted = state["num_windows_inserted"]
+            self._num_windows_inserted = int(state["num_windows_inserted"])
             self._rng.bit_generator.state = state["rng"]
         self.check_valid()
 

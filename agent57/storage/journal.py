@@ -147,14 +147,22 @@ class Journal:
     def load_state_dict(self, state: dict[str, Any]) -> list[str]:
         """Go on from `state`; later lines on disk are cut off. What is wrong with earlier ones."""
         self._means.load_state_dict(state)
-        self._recent = deque(state["recent"], maxlen=RECENT_EPISODES)
-        self._seconds_before = state["seconds"]
+        self._recent = deque(map(float, state["recent"]), maxlen=RECENT_EPISODES)
+        self._seconds_before = float(state["seconds"])
         self._started = time.monotonic()
-        self._last_line = (state["last_line"][0], state["last_line"][1])
-        self.latest = dict(state["latest"])
+        self._last_line = (int(state["last_line"][0]), float(state["last_line"][1]))
+        self.latest = _checked(state["latest"])
         return self._folder.cut_back(state["sizes"], state.get("checksums", {}))
 
     def close(self) -> None:
         """Close the TensorBoard events."""
         if self._events is not None:
             self._events.close()
+
+
+def _checked(row: dict[str, Any]) -> dict[str, Any]:
+    """A saved line of metrics, if it is one: empty, or numbers that include the counters."""
+    needed = {"frames", "updates", "frames_per_second"} if row else set()
+    if not needed <= row.keys() or not all(isinstance(x, int | float) for x in row.values()):
+        raise ValueError("the latest line of metrics is damaged")
+    return dict(row)

@@ -33,5 +33,8 @@ class Means:
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Go on from `state`."""
-        self._sums = defaultdict(float, state["sums"])
-        self._counts = defaultdict(int, state["counts"])
+        self._sums = defaultdict(float)
+        self._counts = defaultdict(int)
+        for name in sorted(state["sums"].keys() | state["counts"].keys()):
+            self._sums[name] = float(state["sums"][name])
+            self._counts[name] = int(state["counts"][name])

@@ -165,11 +165,28 @@ FORGERIES = {
     "counters of a wrong type": lambda state: state.update(counters=None),
     "a controller of a wrong type": lambda state: state["parts"]["evaluator"].update(controller=1),
     "no journal": lambda state: state.pop("journal"),
+    "a version of a wrong type": lambda state: state["parts"]["actor"].update(weights_version={}),
+    "a count of a wrong type": lambda state: state["parts"]["learner"].update(num_updates=[1]),
+    "no lane": lambda state: state["parts"]["actor"].update(needs_begin={}),
+    "no phase": lambda state: state["parts"]["evaluator"].update(phase=[]),
+    "a sum without its count": lambda state: state["journal"].update(sums={"a": 1.0}),
+    "metrics of a wrong type": lambda state: state["journal"]["latest"].update(frames=None),
+    "metrics without frames": lambda state: state["journal"].update(latest={"seconds": 1.0}),
 }
 
 
 # What a command does not read.
-UNUSED = [("no journal", "evaluate"), ("counters of a wrong type", "resume")]
+UNUSED = [
+    ("counters of a wrong type", "resume"),
+    ("no journal", "evaluate"),
+    ("a version of a wrong type", "evaluate"),
+    ("a count of a wrong type", "evaluate"),
+    ("no lane", "evaluate"),
+    ("no phase", "evaluate"),
+    ("a sum without its count", "evaluate"),
+    ("metrics of a wrong type", "evaluate"),
+    ("metrics without frames", "evaluate"),
+]
 
 
 @pytest.mark.parametrize(

@@ -212,7 +212,7 @@ class Cluster:
         """Go on from `state` and the blocks; how many running episodes were dropped."""
         self._is_started = True
         for name, total in state["tally"].items():
-            setattr(self.tally, name, total)
+            setattr(self.tally, name, int(total))
         with _running():
             self.storage.load_state_dict(state["replay"], blocks, first_block)
             self.learning.start(state["learner"])
