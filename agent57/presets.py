@@ -155,6 +155,7 @@ def _laptop_pixels(config: Config) -> Config:
             channels=(16, 16, 16),
             reward_input="squash",
             initial_weights="scaled",  # outputs begin near 0: the best of many is not too good
+            average_rate=0.003,  # the latest greedy policy is unsteady
         ),
         sequence=_shorter(config.sequence, 2),
         replay=replace(config.replay, capacity=100_000, min_windows=500, samples_per_insert=8.0),
@@ -189,7 +190,7 @@ def _desktop_pixels(config: Config) -> Config:
         ),
         sequence=config.sequence,
         replay=replace(config.replay, min_windows=1000),
-        network=replace(small.network, average_rate=0.003),
+        network=small.network,
         learner=replace(
             config.learner, td_scale="both", cross_mixture=0.5 if config.family.arms > 1 else 1.0
         ),
