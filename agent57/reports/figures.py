@@ -276,7 +276,7 @@ def target_bars(
     axis.axvline(1.0, color="#555555", linewidth=0.8, linestyle=":")
     axis.axvline(0.0, color="#555555", linewidth=0.8)
     axis.set_yticks(place, tasks, fontsize=8)
-    axis.set_ylim(len(tasks) - 0.5, -0.5)  # the first task on top
+    axis.set_ylim(-0.5, len(tasks) - 0.5)
     axis.set_xlabel("score: 0 is random play, 1 is the target")
     axis.set_xlim(-0.25, limit)
     axis.spines[["top", "right", "left"]].set_visible(False)
