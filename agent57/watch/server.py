@@ -88,6 +88,12 @@ class LivePage:
         self._waiter = ThreadPoolExecutor(1, "pictures")
         self.painter = Painter(trust=trust)
         self._page_seconds = 0.0  # core time of the latest payload
+        self._streams: set[asyncio.Queue[bytes]] = set()  # one per open page
+
+    def end_streams(self) -> None:
+        """End the events of all open pages; they would keep the server from stopping."""
+        for messages in self._streams:
+            messages.put_nowait(b"")
 
     def warm_up(self) -> None:
         """Read the runs before the first visitor asks for them."""
@@ -134,18 +140,23 @@ class LivePage:
     async def _stream(self, keys: Sequence[str]) -> AsyncIterator[bytes]:
         """Merge the events of records, lanes and pictures; a slow picture never delays a curve."""
         messages: asyncio.Queue[bytes] = asyncio.Queue()
+        self._streams.add(messages)
         followers = (self._follow_records, self._follow_lanes, self._follow_pictures)
         tasks = [asyncio.create_task(follow(keys, messages)) for follow in followers]
         try:
             yield b"retry: 1000\n\n"
-            while True:
-                try:
-                    yield await asyncio.wait_for(messages.get(), ALIVE_SECONDS)
-                except TimeoutError:
-                    yield b": alive\n\n"
+            while (message := await self._next(messages)) != b"":
+                yield message
         finally:
+            self._streams.discard(messages)
             for task in tasks:
                 task.cancel()
+
+    async def _next(self, messages: asyncio.Queue[bytes]) -> bytes:
+        try:
+            return await asyncio.wait_for(messages.get(), ALIVE_SECONDS)
+        except TimeoutError:
+            return b": alive\n\n"
 
     async def _follow_records(self, keys: Sequence[str], messages: asyncio.Queue[bytes]) -> None:
         versions: object = None
@@ -199,6 +210,27 @@ class LivePage:
             return None, []
         run.files.ask()
         return run.tail.config.env, moved_lanes(run, shown)
+
+
+class PageServer(uvicorn.Server):
+    """Stops at once, even while pages are open, and says nothing about it."""
+
+    def __init__(self, page: LivePage) -> None:
+        super().__init__(
+            uvicorn.Config(
+                page.app(),
+                log_level="warning",
+                timeout_graceful_shutdown=1,
+                lifespan="off",
+                server_header=False,
+            )
+        )
+        self._page = page
+
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        """End the streams first: uvicorn would wait for them, and complain."""
+        self._page.end_streams()
+        await super().shutdown(sockets)
 
 
 def moved_lanes(run: FollowedRun, shown: dict[str, int]) -> list[dict[str, Any]]:
@@ -274,14 +306,7 @@ def serve(
     """
     page = LivePage(runs, token, trust=trust)
     page.warm_up()
-    config = uvicorn.Config(
-        page.app(),
-        log_level="warning",
-        timeout_graceful_shutdown=1,
-        lifespan="off",
-        server_header=False,
-    )
     try:
-        uvicorn.Server(config).run(sockets=[listener])
+        PageServer(page).run(sockets=[listener])
     finally:
         page.painter.close()

@@ -9,10 +9,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-import uvicorn
-
 from agent57.watch.followed_runs import FollowedRuns
-from agent57.watch.server import LivePage, open_socket
+from agent57.watch.server import LivePage, PageServer, open_socket
 
 
 @contextmanager
@@ -21,9 +19,7 @@ def serving(
 ) -> Iterator[str]:
     """The address of a page about these folders."""
     listener = open_socket("127.0.0.1", port or 0, 0)
-    app = LivePage(FollowedRuns(list(paths), wait=wait), token).app()
-    config = uvicorn.Config(app, log_level="warning", timeout_graceful_shutdown=1, lifespan="off")
-    server = uvicorn.Server(config)
+    server = PageServer(LivePage(FollowedRuns(list(paths), wait=wait), token))
     thread = threading.Thread(target=server.run, kwargs={"sockets": [listener]}, daemon=True)
     thread.start()
     while not server.started:

@@ -105,6 +105,20 @@ def test_work_is_followed_by_its_share_of_rest() -> None:
     assert pause_after(0.05, 1.0, 100) == pytest.approx(5.0)
 
 
+def test_a_server_stops_without_complaint_while_a_page_is_open(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    with (
+        caplog.at_level("ERROR", "uvicorn.error"),
+        serving(write_run(tmp_path / "run")) as page,
+    ):
+        stream = urlopen(f"{page}/events", timeout=60)
+        assert stream.readline() == b"retry: 1000\n"
+    with stream:
+        assert b"event: changed" in stream.read()  # to its end
+    assert caplog.messages == []
+
+
 def test_names_cannot_break_out_of_the_live_page(tmp_path: Path) -> None:
     evil = "<img src=x onerror=alert(1)>"
     run = write_run(tmp_path / evil)
