@@ -559,9 +559,11 @@ class ClusterTry:
         parts = checkpoint.state["parts"]
         held = sum(Block.from_bytes(block).length for _, block in checkpoint.blocks)
         waiting = sum(actor["waiting"] for actor in parts["actors"])
-        tally = parts["tally"]
-        if held + waiting + tally["lost_transitions"] != tally["steps"]:
-            raise Broken(f"{tally['steps']} steps, but {held} held and {waiting} waiting: {tally}")
+        totals = parts["tally"]
+        if held + waiting + totals["lost_transitions"] != totals["steps"]:
+            raise Broken(
+                f"{totals['steps']} steps, but {held} held and {waiting} waiting: {totals}"
+            )
 
 
 def cluster_worker(attempt: Try) -> str:

@@ -102,12 +102,12 @@ def main() -> None:
 
             def play_for(seconds: float) -> float:
                 """Steps per second of the cluster; it comes to rest before and after."""
-                began, steps = time.monotonic(), parts.tally.steps
+                began, steps = time.monotonic(), parts.totals.steps
                 while time.monotonic() - began < seconds:
                     parts.call_all_who_may()
                     parts.calls.take_in()
                 parts.calls.settle()
-                return (parts.tally.steps - steps) / (time.monotonic() - began)
+                return (parts.totals.steps - steps) / (time.monotonic() - began)
 
             parts.calls.settle(patience=600.0)
             play_for(args.seconds)

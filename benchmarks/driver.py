@@ -186,11 +186,11 @@ def main() -> None:
 
             conduct(3.0)
             clock, core = time.monotonic(), time.process_time()
-            answers, steps, updates = calls.num_answers, parts.tally.steps, parts.tally.updates
+            answers, steps, updates = calls.num_answers, parts.totals.steps, parts.totals.updates
             conduct(args.seconds)
             clock, core = time.monotonic() - clock, time.process_time() - core
             answers = calls.num_answers - answers
-            steps, updates = parts.tally.steps - steps, parts.tally.updates - updates
+            steps, updates = parts.totals.steps - steps, parts.totals.updates - updates
             print(f"{actors:5d} actors: {answers / clock:7.0f} answers/s in {clock:.0f} s, driver "
                   f"{core / clock:.2f} cores, {core / answers * 1e6:6.0f} us of the driver per "
                   f"answer; its limit {answers / core:7.0f} answers/s, {steps / core:9,.0f} "

@@ -22,7 +22,7 @@ from agent57.planning.forecast import expectation
 from agent57.precision import settle_precision
 from agent57.runtime import inline
 from agent57.runtime.cluster.ray_address import prepare
-from agent57.runtime.cluster.tally import PartLost
+from agent57.runtime.cluster.totals import PartLost
 from agent57.runtime.hooks import Hooks
 from agent57.runtime.parts import build
 from agent57.runtime.saving import AnyParts, Saver

@@ -11,7 +11,7 @@ from agent57.allocator import give_back_freed_memory
 from agent57.config import Config, ConfigError, from_dict, require, to_dict
 from agent57.envs.spec import EnvironmentFault
 from agent57.presets import difference
-from agent57.runtime.cluster.tally import PartLost
+from agent57.runtime.cluster.totals import PartLost
 from agent57.runtime.parts import Parts
 from agent57.storage.checkpoint import Checkpoint, CheckpointStore
 from agent57.storage.folder import CHECKPOINTS, RunFolder

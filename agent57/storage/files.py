@@ -3,6 +3,7 @@
 import errno
 import os
 import stat
+from collections.abc import Iterable
 from io import BufferedReader
 from pathlib import Path
 
@@ -47,15 +48,24 @@ def make_own_folder(path: Path) -> None:
 
 def write_atomic(path: Path, content: bytes) -> None:
     """Write a file so that a reader finds the old content or the new, never a part of it."""
+    write_parts(path, [content])
+
+
+def write_parts(path: Path, parts: Iterable[bytes | memoryview]) -> None:
+    """Write a file part by part under a temporary name, bring it to disk, rename it.
+
+    Nothing is left behind where this fails.
+    """
     temporary = path.with_name(f".{path.name}.partial")
     try:
         with open(temporary, "wb", opener=not_followed) as file:
-            file.write(content)
+            for part in parts:
+                file.write(part)
             file.flush()
             os.fsync(file.fileno())
         temporary.replace(path)
         sync_folder(path.parent)
-    except OSError:
+    except Exception:
         temporary.unlink(missing_ok=True)
         raise
 

@@ -14,7 +14,7 @@ from typing import Any
 
 import torch
 
-from agent57.storage.files import not_followed, open_plain, sync_folder, write_atomic
+from agent57.storage.files import open_plain, write_atomic, write_parts
 
 FORMAT = 1
 MAX_MANIFEST_BYTES = 64_000_000
@@ -29,25 +29,17 @@ class DamagedCheckpoint(Exception):
 
 
 def write_file(path: Path, parts: Iterable[bytes | memoryview]) -> Entry:
-    """Write a file under a temporary name, bring it to disk, rename; what a manifest says of it.
-
-    Nothing is left behind where this fails.
-    """
+    """Write a file whole or not at all; what a manifest says of it."""
     digest, size = hashlib.sha256(), 0
-    temporary = path.with_name(f".{path.name}.partial")
-    try:
-        with open(temporary, "wb", opener=not_followed) as file:
-            for part in parts:
-                file.write(part)
-                digest.update(part)
-                size += len(part)
-            file.flush()
-            os.fsync(file.fileno())
-        temporary.replace(path)
-        sync_folder(path.parent)
-    except Exception:
-        temporary.unlink(missing_ok=True)
-        raise
+
+    def measured() -> Iterator[bytes | memoryview]:
+        nonlocal size
+        for part in parts:
+            digest.update(part)
+            size += len(part)
+            yield part
+
+    write_parts(path, measured())
     return {"file": path.name, "bytes": size, "sha256": digest.hexdigest()}
 
 

@@ -4,9 +4,9 @@
     state = policy.initial_state()
     action, state = policy.act(observation, state, reward=0.0, first=True)
 
-A policy is the agent's own player, with a mailbox in place of an environment. So it sees what the
-agent saw in training: previous action, previous rewards, and the novelty that its own curiosity
-finds in the observations. It does not learn.
+A policy is the agent's own player, with given observations in place of an environment. So it sees
+what the agent saw in training: previous action, previous rewards, and the novelty that its own
+curiosity finds in the observations. It does not learn.
 """
 
 import warnings
@@ -26,7 +26,7 @@ from agent57.trained.trained_run import TrainedRun
 from agent57.types import EnvSpec
 
 
-class Mailbox:
+class GivenObservations:
     """Takes the place of a player's environment; observations come from outside."""
 
     def __init__(self, spec: EnvSpec, num_lanes: int) -> None:
@@ -39,15 +39,15 @@ class Mailbox:
         return self.observation
 
     def step(self, action: np.ndarray) -> Step:
-        """Refuse: a mailbox has no rules to play by."""
+        """Refuse: there are no rules to play by."""
         raise NotImplementedError
 
     def render(self, lane: int) -> np.ndarray:
-        """Refuse: a mailbox has no picture."""
+        """Refuse: there is no picture."""
         raise NotImplementedError
 
     def running_episode(self, lane: int) -> None:
-        """Return nothing: a mailbox plays no episode."""
+        """Return nothing: no episode is played here."""
 
     def state_dict(self) -> dict[str, Any]:
         """Nothing to save."""
@@ -67,8 +67,8 @@ class PolicyState:
     It holds recurrent states, novelty and the latest actions, and changes in place.
     """
 
-    def __init__(self, mailbox: Mailbox, player: Player, is_batch: bool) -> None:
-        self.mailbox = mailbox
+    def __init__(self, given: GivenObservations, player: Player, is_batch: bool) -> None:
+        self.given = given
         self.player = player
         self.is_batch = is_batch
         self.decision: Decision | None = None  # the next rewards will answer it
@@ -113,12 +113,12 @@ class Policy:
         num_streams: the size of a batch, for which `act` takes and returns arrays
         """
         num_lanes = 1 if num_streams is None else num_streams
-        mailbox = Mailbox(self.spec, num_lanes)
+        given = GivenObservations(self.spec, num_lanes)
         player = self._run.make_player(
-            mailbox, self._epsilon, self._seed, self._device, self._num_streams, self._networks
+            given, self._epsilon, self._seed, self._device, self._num_streams, self._networks
         )
         self._num_streams += num_lanes
-        return PolicyState(mailbox, player, num_streams is not None)
+        return PolicyState(given, player, num_streams is not None)
 
     def act(
         self,
@@ -135,7 +135,7 @@ class Policy:
         In a batch, `observation` has a row for each stream. `reward` and `first` are arrays, or one
         value for all streams. The actions come as an array.
         """
-        num_lanes = state.mailbox.num_lanes
+        num_lanes = state.given.num_lanes
         observation = self._checked(observation, num_lanes, state.is_batch)
         begins = np.broadcast_to(np.asarray(first, bool), num_lanes)
         if state.decision is None:
@@ -149,7 +149,7 @@ class Policy:
             )
             state.player.arrive(state.decision, step)
         if begins.any():
-            state.mailbox.observation = observation
+            state.given.observation = observation
             state.player.begin(begins.copy(), np.full(num_lanes, self.arm))
         state.decision = state.player.decide()
         action = state.decision.action

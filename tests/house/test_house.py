@@ -39,7 +39,7 @@ TESTED_ELSEWHERE = {
     "runtime/cluster/actors.py": "tests/runtime/cluster/test_conductor.py",
     "runtime/cluster/learners.py": "tests/runtime/cluster/test_conductor.py",
     "runtime/cluster/shards.py": "tests/runtime/cluster/test_conductor.py",
-    "runtime/cluster/tally.py": "tests/runtime/cluster/test_conductor.py",
+    "runtime/cluster/totals.py": "tests/runtime/cluster/test_conductor.py",
     "runtime/saving.py": "tests/runtime/test_resume.py",
     "trained/trained_run.py": "tests/trained/test_evaluation.py",
     "update_metrics.py": "tests/test_learner.py",

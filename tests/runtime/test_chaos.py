@@ -5,6 +5,6 @@ import pytest
 from benchmarks import chaos
 
 
-@pytest.mark.parametrize("kind", ["kill", "damage", "forged", "stranger"])
+@pytest.mark.parametrize("kind", ["kill", "damage", "forged", "stranger", "cluster_ray"])
 def test_promises_hold(kind: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert chaos.main(["--rounds", "1", "--only", kind, "--seed", "1"]) == 0, capsys.readouterr()

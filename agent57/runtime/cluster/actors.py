@@ -17,7 +17,7 @@ from agent57.replay.block import Layout
 from agent57.runtime.cluster.calls import Calls, Process, Ref
 from agent57.runtime.cluster.learners import Learning
 from agent57.runtime.cluster.shards import Storage
-from agent57.runtime.cluster.tally import MAX_FAILURES, UNANSWERED, PartLost, Tally
+from agent57.runtime.cluster.totals import MAX_FAILURES, UNANSWERED, PartLost, Totals
 from agent57.runtime.cluster.workers import (
     ActorWorker,
     EvaluatorWorker,
@@ -76,7 +76,7 @@ class Acting:
         spec: EnvSpec,
         layout: Layout,
         calls: Calls,
-        tally: Tally,
+        totals: Totals,
         storage: Storage,
         learning: Learning,
         journal: Journal,
@@ -85,7 +85,7 @@ class Acting:
         self.frames_per_step = spec.frames_per_step
         self._layout = layout
         self._calls = calls
-        self._tally = tally
+        self._totals = totals
         self._storage = storage
         self._learning = learning
         self._journal = journal
@@ -99,7 +99,7 @@ class Acting:
     @property
     def num_frames(self) -> int:
         """Emulator frames played by all lanes."""
-        return self._tally.steps * self.frames_per_step
+        return self._totals.steps * self.frames_per_step
 
     @property
     def num_idle(self) -> int:
@@ -141,8 +141,8 @@ class Acting:
             return  # done already
         self._calls.end(process)  # it may only be out of reach
         actor.fail(self._name(actor))
-        self._tally.actor_restarts += 1
-        self._tally.lost_transitions += actor.waiting
+        self._totals.actor_restarts += 1
+        self._totals.lost_transitions += actor.waiting
         actor.waiting = 0
         self.start_actor(actor)
 
@@ -172,7 +172,7 @@ class Acting:
             return
         actor.tell(report)
         self._idle.append(actor)
-        self._tally.steps += report.steps
+        self._totals.steps += report.steps
         self._journal.add(report.scalars)
         for episode in report.episodes:
             self._journal.add_episode(replace(episode, frames=self.num_frames))
@@ -208,13 +208,13 @@ class Acting:
         self._evaluator.fail(self._name(self._evaluator))
         if self._calls.is_stopping():
             return  # nobody will play any more
-        self._tally.evaluator_restarts += 1
+        self._totals.evaluator_restarts += 1
         self.start_evaluator()
 
     def evaluate(self) -> None:
         """Have the evaluator play, if it has not played more than each of the actors' lanes."""
-        lane_steps = self._tally.steps / self._config.actor.lanes
-        if not self._is_evaluating and self._tally.evaluator_steps <= lane_steps:
+        lane_steps = self._totals.steps / self._config.actor.lanes
+        if not self._is_evaluating and self._totals.evaluator_steps <= lane_steps:
             self._evaluate()
 
     def _evaluate(self) -> None:
@@ -231,7 +231,7 @@ class Acting:
             return
         self._is_evaluating = False
         self._evaluator.tell(report)
-        self._tally.evaluator_steps += report.steps // self._config.evaluator.lanes
+        self._totals.evaluator_steps += report.steps // self._config.evaluator.lanes
         for episode in report.episodes:
             self._journal.add_episode(episode)
 
@@ -299,7 +299,7 @@ class Acting:
             actor.lasting, actor.waiting = _closed(saved["lasting"]), saved["waiting"]
             actor.whole = saved["whole"]
             if actor.whole is None:
-                self._tally.lost_transitions += actor.waiting
+                self._totals.lost_transitions += actor.waiting
                 actor.waiting = 0
             self.start_actor(actor, actor.whole)
         self._evaluator.lasting = _closed(state["evaluator_lasting"])

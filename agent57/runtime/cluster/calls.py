@@ -21,7 +21,7 @@ from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
 from agent57.config import Config, ConfigError, require
 from agent57.runtime.cluster.orphans import agents_of, ended_with_this_process
-from agent57.runtime.cluster.tally import Died, Gone, PartLost
+from agent57.runtime.cluster.totals import Died, Gone, PartLost
 from agent57.runtime.watchdog import end_process
 
 Process = Any  # a handle whose type Ray makes at run time: process.method.remote(...)

@@ -30,7 +30,7 @@ from agent57.runtime.cluster.calls import (
 )
 from agent57.runtime.cluster.learners import UPDATES_AHEAD, Learning
 from agent57.runtime.cluster.shards import Storage
-from agent57.runtime.cluster.tally import UNANSWERED, PartLost, Tally
+from agent57.runtime.cluster.totals import UNANSWERED, PartLost, Totals
 from agent57.runtime.cluster.workers import State
 from agent57.runtime.session import Session
 from agent57.storage.checkpoint import Checkpoint, CheckpointStore
@@ -54,15 +54,15 @@ class Cluster:
     ) -> None:
         self._config = config
         self._checkpoints = checkpoints
-        self.tally = Tally()
+        self.totals = Totals()
         self.calls = calls
         faults = (self._last_checkpoint, warn)
-        self.storage = Storage(config, layout, self.calls, self.tally, *faults)
+        self.storage = Storage(config, layout, self.calls, self.totals, *faults)
         self.learning = Learning(
-            config, spec, device.type, self.calls, self.tally, self.storage, journal, *faults
+            config, spec, device.type, self.calls, self.totals, self.storage, journal, *faults
         )
         self.acting = Acting(
-            config, spec, layout, self.calls, self.tally, self.storage, self.learning, journal
+            config, spec, layout, self.calls, self.totals, self.storage, self.learning, journal
         )
         self._ratio = SamplesPerInsert(config.replay)
         self._is_started = False
@@ -104,7 +104,7 @@ class Cluster:
         """Whether one more actor may play: neither beyond the end nor ahead of the learner."""
         config, num_playing = self._config, self.acting.num_playing
         steps_per_call = config.actor.pull_period * config.lanes_per_actor
-        steps = self.tally.steps + num_playing * steps_per_call
+        steps = self.totals.steps + num_playing * steps_per_call
         if steps * self.acting.frames_per_step >= config.run.frames:
             return False
         if not self.storage.has_windows:
@@ -112,10 +112,10 @@ class Cluster:
         # As many windows as each actor's next call brings may wait for the learner.
         windows_per_call = steps_per_call / config.sequence.replay_period
         slack = config.replay.samples_per_insert * windows_per_call * config.cluster.actors
-        num_windows = self.tally.windows + self.storage.windows_on_the_way
+        num_windows = self.totals.windows + self.storage.windows_on_the_way
         return self._ratio.may_insert(
             num_windows + round(num_playing * windows_per_call),
-            self.tally.updates,
+            self.totals.updates,
             config.learner.batch_size,
             slack_updates=1 + math.ceil(slack / config.learner.batch_size),
         )
@@ -124,9 +124,9 @@ class Cluster:
         """Updates that inserted windows have paid for, beyond those under way."""
         if not self.storage.has_windows:
             return 0
-        num_updates = self.tally.updates + self.learning.num_under_way
+        num_updates = self.totals.updates + self.learning.num_under_way
         batch = self._config.learner.batch_size
-        return self._ratio.updates_owed(self.tally.windows, num_updates, batch)
+        return self._ratio.updates_owed(self.totals.windows, num_updates, batch)
 
     @property
     def is_finished(self) -> bool:
@@ -140,8 +140,8 @@ class Cluster:
         """Return the frames, steps and updates so far."""
         return {
             "frames": self.acting.num_frames,
-            "steps": self.tally.steps,
-            "updates": self.tally.updates,
+            "steps": self.totals.steps,
+            "updates": self.totals.updates,
         }
 
     def summary(self) -> dict[str, float | None]:
@@ -154,8 +154,8 @@ class Cluster:
 
     def live(self) -> dict[str, float]:
         """The state of the cluster now."""
-        tally, actors = self.tally, self.acting.actors
-        ages = [tally.version - actor.version for actor in actors]
+        totals, actors = self.totals, self.acting.actors
+        ages = [totals.version - actor.version for actor in actors]
         found: dict[str, float] = {
             "actor/weights_age": float(np.mean(ages)),
             "cluster/actors_playing": self.acting.num_playing,
@@ -166,12 +166,12 @@ class Cluster:
         }
         found |= {
             f"cluster/{name}": total
-            for name, total in asdict(tally).items()
+            for name, total in asdict(totals).items()
             if name.startswith("lost_") or name.endswith("_restarts")
         }
-        num_paying = tally.windows - self._config.replay.min_windows
+        num_paying = totals.windows - self._config.replay.min_windows
         if num_paying > 0:
-            num_sampled = tally.updates * self._config.learner.batch_size
+            num_sampled = totals.updates * self._config.learner.batch_size
             found["cluster/samples_per_insert"] = num_sampled / num_paying
         for actor, age in zip(actors, ages, strict=True):
             rate = actor.rate * self.acting.frames_per_step
@@ -189,7 +189,7 @@ class Cluster:
                 **self.acting.state_dict(),
                 "replay": self.storage.state_dict(),
                 "learner": self.learning.state_dict(),
-                "tally": asdict(self.tally),
+                "tally": asdict(self.totals),
             }
 
     def learner_state(self) -> State:
@@ -212,7 +212,7 @@ class Cluster:
         """Go on from `state` and the blocks; how many running episodes were dropped."""
         self._is_started = True
         for name, total in state["tally"].items():
-            setattr(self.tally, name, int(total))
+            setattr(self.totals, name, int(total))
         with _running():
             self.storage.load_state_dict(state["replay"], blocks, first_block)
             self.learning.start(state["learner"])

@@ -15,7 +15,7 @@ from agent57.config import Config
 from agent57.data_parallel import LearnerMissing
 from agent57.runtime.cluster.calls import Calls, Process, Ref
 from agent57.runtime.cluster.shards import Part, Storage
-from agent57.runtime.cluster.tally import MAX_FAILURES, Died, PartLost, Tally
+from agent57.runtime.cluster.totals import MAX_FAILURES, Died, PartLost, Totals
 from agent57.runtime.cluster.workers import LearnerWorker, State
 from agent57.storage.checkpoint import Checkpoint
 from agent57.storage.journal import Journal
@@ -55,7 +55,7 @@ class Learning:
         spec: EnvSpec,
         device: str,
         calls: Calls,
-        tally: Tally,
+        totals: Totals,
         storage: Storage,
         journal: Journal,
         last_checkpoint: Callable[[str], Checkpoint],
@@ -65,7 +65,7 @@ class Learning:
         self._spec = spec
         self._device = device
         self._calls = calls
-        self._tally = tally
+        self._totals = totals
         self._storage = storage
         self._journal = journal
         self._last_checkpoint = last_checkpoint
@@ -87,8 +87,8 @@ class Learning:
         start = (state, f"{self._meeting.name}/learners")
         self._calls.answers([p.start.remote(*start, r) for r, p in enumerate(self._learners)])
         weights, ref = self._learners[0].weights.options(num_returns=2).remote()
-        self._tally.updates = self._calls.answer(ref)
-        self.published = Published(weights, self._tally.version)
+        self._totals.updates = self._calls.answer(ref)
+        self.published = Published(weights, self._totals.version)
 
     def processes(self) -> list[Process]:
         """Processes of all learners."""
@@ -143,7 +143,7 @@ class Learning:
         draw.num_awaited -= 1
         if not draw.num_awaited:
             self._draws.remove(draw)
-            self._tally.updates += 1
+            self._totals.updates += 1
             self._num_failures = 0
             self._journal.add(metrics)
 
@@ -154,7 +154,7 @@ class Learning:
 
         Each version travels to every machine with actors: many machines want fewer versions.
         """
-        has_newer = self.published.version < self._tally.version
+        has_newer = self.published.version < self._totals.version
         is_early = time.monotonic() - self.published.since < self._config.cluster.publish_seconds
         if self._is_publishing or is_early or not has_newer or not self.published.is_taken:
             return
@@ -172,7 +172,7 @@ class Learning:
             return
         if learner is self._learners[0]:
             self._is_publishing = False
-            self.published = Published(weights, num_updates + self._tally.lost_updates)
+            self.published = Published(weights, num_updates + self._totals.lost_updates)
 
     # Faults and records
 
@@ -186,9 +186,9 @@ class Learning:
         if self._num_failures >= MAX_FAILURES:
             raise PartLost(f"the learner died {MAX_FAILURES} times in a row without an update")
         state = self._last_checkpoint("the learner").state["parts"]["learner"]
-        num_lost = self._tally.updates - state["num_updates"]
-        self._tally.lost_updates += num_lost
-        self._tally.learner_restarts += 1
+        num_lost = self._totals.updates - state["num_updates"]
+        self._totals.lost_updates += num_lost
+        self._totals.learner_restarts += 1
         for draw in self._draws:
             draw.is_void = True
         self._draws = []

@@ -15,7 +15,7 @@ from pathlib import Path
 
 from agent57.config import Config, ConfigError
 from agent57.runtime.cluster.calls import LEAST_STORE_BYTES, Calls, Process, connected, num_cores
-from agent57.runtime.cluster.tally import UNANSWERED
+from agent57.runtime.cluster.totals import UNANSWERED
 
 _PR_SET_PDEATHSIG = 1  # of Linux: the signal that a process gets when its parent dies
 

@@ -18,7 +18,7 @@ from agent57.config import Config
 from agent57.replay.block import Block, Layout
 from agent57.replay.buffer import Replay
 from agent57.runtime.cluster.calls import Calls, Process, Ref
-from agent57.runtime.cluster.tally import MAX_FAILURES, Died, Gone, PartLost, Tally
+from agent57.runtime.cluster.totals import MAX_FAILURES, Died, Gone, PartLost, Totals
 from agent57.runtime.cluster.workers import Holding, PlayReport, ShardWorker, State
 from agent57.seeds import Role, generator
 from agent57.storage.checkpoint import Checkpoint
@@ -61,14 +61,14 @@ class Storage:
         config: Config,
         layout: Layout,
         calls: Calls,
-        tally: Tally,
+        totals: Totals,
         last_checkpoint: Callable[[str], Checkpoint],
         warn: Callable[[str], None],
     ) -> None:
         self._config = config
         self._layout = layout
         self._calls = calls
-        self._tally = tally
+        self._totals = totals
         self._last_checkpoint = last_checkpoint
         self._warn = warn
         self._shards = [Shard(index) for index in range(config.cluster.shards)]
@@ -119,12 +119,12 @@ class Storage:
             self._send(shard, blocks, report, done)  # the blocks are still there
             return
         except Gone:
-            self._tally.lost_transitions += report.sent
+            self._totals.lost_transitions += report.sent
         else:
             shard.num_failures = 0
             shard.added += holding.added
             shard.weight = holding.weight
-            self._tally.windows += holding.windows
+            self._totals.windows += holding.windows
         self.windows_on_the_way -= report.windows
         done()
 
@@ -194,8 +194,8 @@ class Storage:
             )
         saved = checkpoint.state["parts"]["replay"]
         num_lost = shard.added - saved["added"][shard.index]
-        self._tally.shard_restarts += 1
-        self._tally.lost_transitions += num_lost
+        self._totals.shard_restarts += 1
+        self._totals.lost_transitions += num_lost
         self._load([shard], saved, checkpoint.blocks, checkpoint.first_block)
         self._warn(
             f"{name} died and is back as of the last checkpoint: {num_lost} transitions are lost"

@@ -12,7 +12,7 @@ from agent57.envs.make import check_env
 from agent57.nets.networks import make_networks
 from agent57.replay.block import make_layout
 from agent57.runtime.cluster.conductor import Cluster
-from agent57.runtime.cluster.tally import Died, Gone
+from agent57.runtime.cluster.totals import Died, Gone
 from agent57.runtime.cluster.workers import State
 from tests.small import CPU, Notes
 

@@ -22,7 +22,7 @@ from agent57.runtime.cluster import conductor
 from agent57.runtime.cluster.calls import Calls, check_resources, keep_token_private
 from agent57.runtime.cluster.conductor import Cluster
 from agent57.runtime.cluster.orphans import agents_of
-from agent57.runtime.cluster.tally import Died
+from agent57.runtime.cluster.totals import Died
 from agent57.runtime.cluster.workers import ActorWorker, arrays_of
 from agent57.runtime.session import Session
 from agent57.storage.checkpoint import CheckpointStore
@@ -52,7 +52,7 @@ def when(steps: dict[int, Callable[[Cluster], None]], patch: pytest.MonkeyPatch)
     class Eventful(Session):
         def tick(self, parts: Any) -> None:
             super().tick(parts)
-            for step in [step for step in steps if parts.tally.steps >= step]:
+            for step in [step for step in steps if parts.totals.steps >= step]:
                 steps.pop(step)(parts)
 
     patch.setattr(run, "Session", Eventful)
@@ -141,8 +141,8 @@ def test_a_run_outlives_processes_that_hang_and_stops_without_them(
         os.kill(hung[-1], signal.SIGSTOP)
 
     def hang_and_stop(parts: Cluster) -> None:
-        if parts.tally.actor_restarts == 0:  # the other actor has played on meanwhile
-            events[parts.tally.steps + 1] = hang_and_stop
+        if parts.totals.actor_restarts == 0:  # the other actor has played on meanwhile
+            events[parts.totals.steps + 1] = hang_and_stop
             return
         hang(parts, 0, 600.0)
         hang(parts, -1, 600.0)  # the evaluator
@@ -163,10 +163,10 @@ def test_a_run_outlives_processes_that_hang_and_stops_without_them(
     assert TrainedRun.load(tmp_path / "run").counters["frames"] >= 600
     state = CheckpointStore(tmp_path / "run" / "checkpoints", keep=2).load()
     assert state is not None
-    tally = state.state["parts"]["tally"]
+    totals = state.state["parts"]["tally"]
     held = sum(Block.from_bytes(block).length for _, block in state.blocks)
     waiting = sum(actor["waiting"] for actor in state.state["parts"]["actors"])
-    assert held + waiting + tally["lost_transitions"] == tally["steps"]  # nothing counted twice
+    assert held + waiting + totals["lost_transitions"] == totals["steps"]  # nothing counted twice
     assert state.state["parts"]["evaluator"] is None
     frames = state.state["counters"]["frames"] + 200
     monkeypatch.undo()

@@ -13,7 +13,7 @@ from agent57.data_parallel import LearnerMissing
 from agent57.learner import NonFiniteUpdate
 from agent57.runtime.cluster.conductor import train
 from agent57.runtime.cluster.learners import UPDATES_AHEAD
-from agent57.runtime.cluster.tally import MAX_FAILURES, Died, PartLost
+from agent57.runtime.cluster.totals import MAX_FAILURES, Died, PartLost
 from agent57.runtime.cluster.workers import (
     ActorWorker,
     EvaluatorWorker,
@@ -79,10 +79,10 @@ def waiting(play: Play) -> int:
 def test_every_step_is_in_the_replay_or_about_to_be(config: Config, tmp_path: Path) -> None:
     play = Play(config, tmp_path)
     play.run()
-    tally = play.cluster.tally
-    assert config.run.frames <= tally.steps < config.run.frames + 6 * config.lanes_per_actor
-    assert held(play) + waiting(play) == tally.steps
-    assert tally.lost_transitions == 0
+    totals = play.cluster.totals
+    assert config.run.frames <= totals.steps < config.run.frames + 6 * config.lanes_per_actor
+    assert held(play) + waiting(play) == totals.steps
+    assert totals.lost_transitions == 0
     assert len(play.calls.living(ShardWorker)) == config.cluster.shards
     assert {e.lane for e in play.journal.episodes if e.source == "actor"} == set(
         range(config.actor.lanes)
@@ -100,9 +100,9 @@ def test_samples_per_insert_holds_whoever_is_fast(
     bias = rng.random(1000)
     play.calls.choose = lambda answers: answers[int(bias[len(answers)] * len(answers))]
     play.run()
-    tally = play.cluster.tally
-    sampled = tally.updates * CONFIG.learner.batch_size
-    inserted = tally.windows - CONFIG.replay.min_windows
+    totals = play.cluster.totals
+    sampled = totals.updates * CONFIG.learner.batch_size
+    inserted = totals.windows - CONFIG.replay.min_windows
     assert sampled / inserted == pytest.approx(samples_per_insert, rel=0.05)
     assert play.cluster.live()["cluster/samples_per_insert"] == sampled / inserted
 
@@ -130,7 +130,7 @@ def test_queues_are_bounded_whoever_is_slow(slow: type, tmp_path: Path) -> None:
     assert longest["cluster/updates_under_way"] <= UPDATES_AHEAD
     assert longest["cluster/adds_under_way"] <= 2 * CONFIG.cluster.actors
     assert longest["calls"] <= 20
-    assert play.cluster.tally.steps >= CONFIG.run.frames
+    assert play.cluster.totals.steps >= CONFIG.run.frames
 
 
 def test_batches_are_drawn_before_the_learner_needs_them(tmp_path: Path) -> None:
@@ -138,7 +138,7 @@ def test_batches_are_drawn_before_the_learner_needs_them(tmp_path: Path) -> None
     seen = []
 
     def until(cluster: Any) -> bool:
-        if cluster.tally.updates > 5 and cluster.acting.num_frames < 225:
+        if cluster.totals.updates > 5 and cluster.acting.num_frames < 225:
             seen.append(cluster.learning.num_under_way)
         return cluster.is_finished
 
@@ -149,7 +149,7 @@ def test_batches_are_drawn_before_the_learner_needs_them(tmp_path: Path) -> None
 def test_versions_of_the_weights_are_as_far_apart_as_asked_for(tmp_path: Path) -> None:
     play = Play(cluster_config(cluster={"publish_seconds": 1e6}), tmp_path)
     play.run()
-    assert play.cluster.tally.updates > 0
+    assert play.cluster.totals.updates > 0
     assert play.cluster.learning.published.version == 0
 
 
@@ -167,7 +167,7 @@ def test_weights_are_published_once_per_version_and_only_when_wanted(tmp_path: P
 def test_shards_together_are_drawn_from_like_one_replay_by_law(tmp_path: Path) -> None:
     # The share of a shard is that of its weight; probabilities over all shards add up to one.
     play = Play(changed(SHARDED, run={"frames": 480}), tmp_path)
-    play.run(lambda cluster: cluster.tally.windows > 60)
+    play.run(lambda cluster: cluster.totals.windows > 60)
     play.calls.settle()
     storage = play.cluster.storage
     shards = play.calls.living(ShardWorker)
@@ -187,16 +187,16 @@ def test_shards_together_are_drawn_from_like_one_replay_by_law(tmp_path: Path) -
 
 def test_an_actor_that_dies_is_replaced_and_counted(tmp_path: Path) -> None:
     play = Play(CONFIG, tmp_path)
-    play.run(lambda cluster: cluster.tally.steps >= 150)
+    play.run(lambda cluster: cluster.totals.steps >= 150)
     actor = play.cluster.acting.actors[0]
     assert actor.lasting is not None
     before, lost = unpacked(actor.lasting), actor.waiting
     actor.process.is_dead = True
     play.run()
-    tally = play.cluster.tally
-    assert tally.actor_restarts == 1
-    assert tally.lost_transitions == lost
-    assert held(play) + waiting(play) + lost == tally.steps
+    totals = play.cluster.totals
+    assert totals.actor_restarts == 1
+    assert totals.lost_transitions == lost
+    assert held(play) + waiting(play) + lost == totals.steps
     assert len(play.calls.living(ActorWorker)) == 2
     # Its successor reads on where it was, and its bandits know what they knew.
     after = unpacked(actor.lasting)
@@ -208,7 +208,7 @@ def test_an_actor_that_dies_is_replaced_and_counted(tmp_path: Path) -> None:
 
 def test_an_actor_that_dies_again_and_again_ends_the_run(tmp_path: Path) -> None:
     play = Play(CONFIG, tmp_path)
-    play.run(lambda cluster: cluster.tally.steps >= 100)
+    play.run(lambda cluster: cluster.totals.steps >= 100)
 
     def kill(cluster: Any) -> bool:
         cluster.acting.actors[1].process.is_dead = True
@@ -220,12 +220,12 @@ def test_an_actor_that_dies_again_and_again_ends_the_run(tmp_path: Path) -> None
 
 def test_an_evaluator_that_dies_goes_on_with_its_bandit(tmp_path: Path) -> None:
     play = Play(cluster_config(run={"frames": 960}), tmp_path)
-    play.run(lambda cluster: cluster.tally.steps >= 480)
+    play.run(lambda cluster: cluster.totals.steps >= 480)
     before = play.cluster.acting.summary()["evaluator/return"]
     num_before = sum(e.source == "evaluator" for e in play.journal.episodes)
     (victim,) = play.calls.living(EvaluatorWorker)
     victim.is_dead = True
-    play.run(lambda cluster: cluster.tally.evaluator_restarts == 1)
+    play.run(lambda cluster: cluster.totals.evaluator_restarts == 1)
     play.calls.settle()
     assert play.cluster.acting.summary()["evaluator/return"] == before
     (successor,) = play.calls.living(EvaluatorWorker)
@@ -240,19 +240,19 @@ def test_an_evaluator_that_dies_goes_on_with_its_bandit(tmp_path: Path) -> None:
 
 def test_a_shard_that_dies_is_back_as_of_the_last_checkpoint(tmp_path: Path) -> None:
     play = Play(SHARDED, tmp_path)
-    play.run(lambda cluster: cluster.tally.steps >= 150)
+    play.run(lambda cluster: cluster.totals.steps >= 150)
     save(play, tmp_path)
     kept = play.calls.living(ShardWorker)[1].worker.summary()["replay/transitions"]
-    play.run(lambda cluster: cluster.tally.steps >= 250)
+    play.run(lambda cluster: cluster.totals.steps >= 250)
     play.calls.settle()
     victim = play.calls.living(ShardWorker)[1]
     lost = victim.worker.summary()["replay/transitions"] - kept
     victim.is_dead = True
     play.run()
-    tally = play.cluster.tally
+    totals = play.cluster.totals
     assert lost > 0
-    assert (tally.shard_restarts, tally.lost_transitions) == (1, lost)
-    assert held(play) + waiting(play) + lost == tally.steps
+    assert (totals.shard_restarts, totals.lost_transitions) == (1, lost)
+    assert held(play) + waiting(play) + lost == totals.steps
     assert play.said == [
         f"replay shard 1 died and is back as of the last checkpoint: {lost} transitions are lost"
     ]
@@ -265,15 +265,15 @@ def test_a_shard_that_dies_is_back_as_of_the_last_checkpoint(tmp_path: Path) -> 
 
 def test_what_a_shard_lost_is_counted_once_if_it_dies_again(tmp_path: Path) -> None:
     play = Play(CONFIG, tmp_path)
-    play.run(lambda cluster: cluster.tally.steps >= 100)
+    play.run(lambda cluster: cluster.totals.steps >= 100)
     save(play, tmp_path)
     for steps in (150, 200):
-        play.run(lambda cluster, steps=steps: cluster.tally.steps >= steps)
+        play.run(lambda cluster, steps=steps: cluster.totals.steps >= steps)
         play.calls.living(ShardWorker)[0].is_dead = True
     play.run()
-    tally = play.cluster.tally
-    assert tally.shard_restarts == 2
-    assert held(play) + waiting(play) + tally.lost_transitions == tally.steps
+    totals = play.cluster.totals
+    assert totals.shard_restarts == 2
+    assert held(play) + waiting(play) + totals.lost_transitions == totals.steps
 
 
 def test_a_replay_that_is_empty_again_is_filled_again(tmp_path: Path) -> None:
@@ -281,11 +281,11 @@ def test_a_replay_that_is_empty_again_is_filled_again(tmp_path: Path) -> None:
     play = Play(CONFIG, tmp_path)
     play.run(lambda cluster: True)
     save(play, tmp_path)
-    play.run(lambda cluster: cluster.tally.updates >= 5)
+    play.run(lambda cluster: cluster.totals.updates >= 5)
     play.calls.settle()
     play.calls.living(ShardWorker)[0].is_dead = True
     play.cluster.storage.state_dict()  # asks who is alive
-    play.cluster.tally.windows += 1000  # of which the learner has seen none
+    play.cluster.totals.windows += 1000  # of which the learner has seen none
     assert not play.cluster.storage.has_windows
     play.cluster.call_all_who_may()
     assert play.cluster.acting.num_playing > 0
@@ -293,7 +293,7 @@ def test_a_replay_that_is_empty_again_is_filled_again(tmp_path: Path) -> None:
 
 def test_a_shard_that_dies_again_and_again_ends_the_run(tmp_path: Path) -> None:
     play = Play(CONFIG, tmp_path)
-    play.run(lambda cluster: cluster.tally.steps >= 150)
+    play.run(lambda cluster: cluster.totals.steps >= 150)
     save(play, tmp_path)
 
     def kill(cluster: Any) -> bool:
@@ -308,43 +308,43 @@ def test_a_shard_that_dies_again_and_again_ends_the_run(tmp_path: Path) -> None:
 @pytest.mark.parametrize("kind", [ShardWorker, LearnerWorker, EvaluatorWorker, ActorWorker])
 def test_what_died_unnoticed_does_not_cost_the_checkpoint(kind: type, tmp_path: Path) -> None:
     play = Play(CONFIG, tmp_path)
-    play.run(lambda cluster: cluster.tally.updates >= 5)
+    play.run(lambda cluster: cluster.totals.updates >= 5)
     save(play, tmp_path)
-    play.run(lambda cluster: cluster.tally.updates >= 10)
+    play.run(lambda cluster: cluster.totals.updates >= 10)
     play.calls.settle()
     play.calls.living(kind)[0].is_dead = True
     save(play, tmp_path)
     other = load(CONFIG, tmp_path)
-    tally = other.cluster.tally
-    assert held(other) + waiting(other) + tally.lost_transitions == tally.steps
+    totals = other.cluster.totals
+    assert held(other) + waiting(other) + totals.lost_transitions == totals.steps
 
 
 def test_nothing_is_lost_if_a_shard_dies_with_blocks_on_their_way(tmp_path: Path) -> None:
     play = Play(CONFIG, tmp_path)
-    play.run(lambda cluster: cluster.tally.steps >= 150)
+    play.run(lambda cluster: cluster.totals.steps >= 150)
     save(play, tmp_path)
     play.run(lambda cluster: cluster.live()["cluster/adds_under_way"] > 0)
     assert play.cluster.storage.windows_on_the_way >= 0
     play.calls.living(ShardWorker)[0].is_dead = True
     play.run()
-    tally = play.cluster.tally
-    assert held(play) + waiting(play) + tally.lost_transitions == tally.steps
+    totals = play.cluster.totals
+    assert held(play) + waiting(play) + totals.lost_transitions == totals.steps
     assert play.cluster.storage.windows_on_the_way == 0
 
 
 def test_blocks_that_went_with_a_node_are_counted_as_lost(tmp_path: Path) -> None:
     play = Play(CONFIG, tmp_path)
-    play.run(lambda cluster: cluster.tally.steps >= 150)
+    play.run(lambda cluster: cluster.totals.steps >= 150)
     play.run(lambda cluster: cluster.live()["cluster/adds_under_way"] > 0)
     shard = play.calls.living(ShardWorker)[0]
     shard.unfinished("add").is_lost = True
     for process in play.calls.living(ActorWorker):  # of that node
         process.is_dead = True
     play.run()
-    tally = play.cluster.tally
-    assert tally.actor_restarts == 2
-    assert tally.lost_transitions > 0
-    assert held(play) + waiting(play) + tally.lost_transitions == tally.steps
+    totals = play.cluster.totals
+    assert totals.actor_restarts == 2
+    assert totals.lost_transitions > 0
+    assert held(play) + waiting(play) + totals.lost_transitions == totals.steps
 
 
 @pytest.mark.parametrize("num_learners", [1])
@@ -352,30 +352,30 @@ def test_a_learner_that_dies_is_back_as_of_the_last_checkpoint(
     num_learners: int, tmp_path: Path
 ) -> None:
     play = Play(cluster_config(cluster={"learners": num_learners}), tmp_path)
-    play.run(lambda cluster: cluster.tally.updates >= 10)
+    play.run(lambda cluster: cluster.totals.updates >= 10)
     save(play, tmp_path)
-    saved = play.cluster.tally.updates
-    play.run(lambda cluster: cluster.tally.updates >= saved + 7)
+    saved = play.cluster.totals.updates
+    play.run(lambda cluster: cluster.totals.updates >= saved + 7)
     version = play.cluster.learning.published.version
     play.calls.living(LearnerWorker)[0].is_dead = True
-    play.run(lambda cluster: cluster.tally.learner_restarts == 1)
-    tally = play.cluster.tally
-    assert tally.updates == saved
-    assert tally.lost_updates >= 7
+    play.run(lambda cluster: cluster.totals.learner_restarts == 1)
+    totals = play.cluster.totals
+    assert totals.updates == saved
+    assert totals.lost_updates >= 7
     assert play.cluster.learning.published.version >= version  # or old weights would seem newest
     play.run()
     assert "the learner died" in play.said[0]
     worker = play.calls.living(LearnerWorker)[0].worker
-    assert worker.weights()[1] == tally.updates
-    inserted = tally.windows - CONFIG.replay.min_windows
-    ratio = tally.updates * CONFIG.learner.batch_size / inserted
+    assert worker.weights()[1] == totals.updates
+    inserted = totals.windows - CONFIG.replay.min_windows
+    ratio = totals.updates * CONFIG.learner.batch_size / inserted
     assert ratio == pytest.approx(CONFIG.replay.samples_per_insert, rel=0.05)
 
 
 def test_a_learner_whose_fellow_is_missing_is_brought_back_with_it(tmp_path: Path) -> None:
     """The survivor hears of it first: its exchange fails."""
     play = Play(CONFIG, tmp_path)
-    play.run(lambda cluster: cluster.tally.updates >= 5)
+    play.run(lambda cluster: cluster.totals.updates >= 5)
     save(play, tmp_path)
 
     def missing(*_: object) -> None:
@@ -383,13 +383,13 @@ def test_a_learner_whose_fellow_is_missing_is_brought_back_with_it(tmp_path: Pat
 
     play.calls.living(LearnerWorker)[0].worker.update = missing
     play.run()
-    assert play.cluster.tally.learner_restarts == 1
+    assert play.cluster.totals.learner_restarts == 1
 
 
 @pytest.mark.parametrize("kind", [ShardWorker, LearnerWorker])
 def test_without_a_checkpoint_the_run_says_why_it_ends(kind: type, tmp_path: Path) -> None:
     play = Play(CONFIG, tmp_path)
-    play.run(lambda cluster: cluster.tally.updates >= 3)
+    play.run(lambda cluster: cluster.totals.updates >= 3)
     play.calls.living(kind)[0].is_dead = True
     with pytest.raises(PartLost, match="died and there is no checkpoint to bring it back from"):
         play.run()
@@ -397,7 +397,7 @@ def test_without_a_checkpoint_the_run_says_why_it_ends(kind: type, tmp_path: Pat
 
 def test_what_a_part_raises_ends_the_run(tmp_path: Path) -> None:
     play = Play(CONFIG, tmp_path)
-    play.run(lambda cluster: cluster.tally.updates >= 3)
+    play.run(lambda cluster: cluster.totals.updates >= 3)
     worker = play.calls.living(LearnerWorker)[0].worker
     worker.start(without_a_target(worker.state_dict()), "", 0)
     with pytest.raises(NonFiniteUpdate) as caught:
@@ -408,20 +408,20 @@ def test_what_a_part_raises_ends_the_run(tmp_path: Path) -> None:
 @pytest.mark.parametrize("config", [CONFIG, SHARDED])
 def test_a_run_that_is_loaded_is_the_one_that_was_saved(config: Config, tmp_path: Path) -> None:
     play = Play(config, tmp_path)
-    play.run(lambda cluster: cluster.tally.steps >= 150)
+    play.run(lambda cluster: cluster.totals.steps >= 150)
     save(play, tmp_path)
     other = load(config, tmp_path)
     assert same_tree(play.cluster.state_dict(), other.cluster.state_dict())
-    assert asdict(play.cluster.tally) == asdict(other.cluster.tally)
+    assert asdict(play.cluster.totals) == asdict(other.cluster.totals)
     other.run()
-    tally = other.cluster.tally
-    assert held(other) + waiting(other) == tally.steps >= config.run.frames
-    assert tally.updates > play.cluster.tally.updates
+    totals = other.cluster.totals
+    assert held(other) + waiting(other) == totals.steps >= config.run.frames
+    assert totals.updates > play.cluster.totals.updates
 
 
 def test_later_checkpoints_write_only_what_is_new(tmp_path: Path) -> None:
     play = Play(SHARDED, tmp_path)
-    play.run(lambda cluster: cluster.tally.steps >= 150)
+    play.run(lambda cluster: cluster.totals.steps >= 150)
     store = save(play, tmp_path)
     first = {path.name: path.read_bytes() for path in tmp_path.glob("*.blocks")}
     for shard in play.calls.living(ShardWorker):
@@ -442,7 +442,7 @@ def test_a_replay_that_overflows_is_saved_and_loaded(tmp_path: Path) -> None:
     play = Play(config, tmp_path)
     store = None
     for steps in (200, 250, 300):
-        play.run(lambda cluster, steps=steps: cluster.tally.steps >= steps)
+        play.run(lambda cluster, steps=steps: cluster.totals.steps >= steps)
         store = save(play, tmp_path, store)
     other = load(config, tmp_path)
     assert held(other) == held(play) <= 200
@@ -452,25 +452,25 @@ def test_a_replay_that_overflows_is_saved_and_loaded(tmp_path: Path) -> None:
 
 def test_an_actor_without_a_place_does_not_hold_the_others_up(tmp_path: Path) -> None:
     play = Play(CONFIG, tmp_path)
-    play.run(lambda cluster: cluster.tally.steps >= 150)
+    play.run(lambda cluster: cluster.totals.steps >= 150)
 
     def others(answers: list[Any]) -> Any:
         return next((a for a in answers if a not in play.calls.patient), answers[0])
 
     play.cluster.acting.actors[0].process.is_dead = True
     play.calls.choose = others
-    play.run(lambda cluster: cluster.tally.steps >= 250)
+    play.run(lambda cluster: cluster.totals.steps >= 250)
     assert play.cluster.live()["cluster/actors_without_place"] == 1
     save(play, tmp_path)
     other = load(CONFIG, tmp_path)
     assert other.cluster.acting.actors[0].lasting is not None
     other.run()
-    assert other.cluster.tally.steps >= CONFIG.run.frames
+    assert other.cluster.totals.steps >= CONFIG.run.frames
 
 
 def test_a_checkpoint_during_which_a_process_dies_is_not_written(tmp_path: Path) -> None:
     play = Play(CONFIG, tmp_path)
-    play.run(lambda cluster: cluster.tally.steps >= 100)
+    play.run(lambda cluster: cluster.totals.steps >= 100)
     save(play, tmp_path)
     victim = play.calls.living(ShardWorker)[0]
 
@@ -482,13 +482,13 @@ def test_a_checkpoint_during_which_a_process_dies_is_not_written(tmp_path: Path)
     with pytest.raises(OSError, match="a process died meanwhile: in the midst of it"):
         play.cluster.state_dict()
     play.run()
-    assert play.cluster.tally.shard_restarts == 1
+    assert play.cluster.totals.shard_restarts == 1
     play.cluster.state_dict()
 
 
 def test_a_learner_that_cannot_be_brought_back_ends_the_run(tmp_path: Path) -> None:
     play = Play(CONFIG, tmp_path)
-    play.run(lambda cluster: cluster.tally.updates >= 2)
+    play.run(lambda cluster: cluster.totals.updates >= 2)
     save(play, tmp_path)
     spawn = play.calls.spawn
 
@@ -505,7 +505,7 @@ def test_a_learner_that_cannot_be_brought_back_ends_the_run(tmp_path: Path) -> N
 
 def test_players_that_die_at_a_checkpoint_are_replaced_and_it_goes_on(tmp_path: Path) -> None:
     play = Play(CONFIG, tmp_path)
-    play.run(lambda cluster: cluster.tally.steps >= 100)
+    play.run(lambda cluster: cluster.totals.steps >= 100)
     play.calls.settle()
     acting = play.cluster.acting
     dead = [acting.processes()[0], acting.processes()[-1]]
@@ -515,18 +515,18 @@ def test_players_that_die_at_a_checkpoint_are_replaced_and_it_goes_on(tmp_path: 
     assert [actor["whole"] is None for actor in parts["actors"]] == [True, False]
     assert parts["evaluator"] is None
     assert parts["evaluator_lasting"] is not None
-    tally = play.cluster.tally
-    assert (tally.actor_restarts, tally.evaluator_restarts) == (1, 1)
+    totals = play.cluster.totals
+    assert (totals.actor_restarts, totals.evaluator_restarts) == (1, 1)
     waiting = sum(actor["waiting"] for actor in parts["actors"])
-    assert held(play) + waiting + parts["tally"]["lost_transitions"] == tally.steps
+    assert held(play) + waiting + parts["tally"]["lost_transitions"] == totals.steps
     assert not set(dead) & set(acting.processes())
     play.run()
-    assert tally.steps >= CONFIG.run.frames
+    assert totals.steps >= CONFIG.run.frames
 
 
 def test_a_run_that_stops_starts_no_evaluator_anew(tmp_path: Path) -> None:
     play = Play(CONFIG, tmp_path)
-    play.run(lambda cluster: cluster.tally.steps >= 100)
+    play.run(lambda cluster: cluster.totals.steps >= 100)
     play.calls.settle()
     play.calls.is_stopping = lambda: True
     evaluator = play.cluster.acting.processes()[-1]

@@ -9,7 +9,7 @@ import pytest
 from agent57.config import ConfigError
 from agent57.runtime.cluster import calls as module
 from agent57.runtime.cluster.calls import Calls
-from agent57.runtime.cluster.tally import Died, PartLost
+from agent57.runtime.cluster.totals import Died, PartLost
 from tests.runtime.cluster.stage import Play
 from tests.runtime.cluster.test_conductor import cluster_config
 

@@ -20,7 +20,7 @@ class PartLost(RuntimeError):
 
 
 @dataclass(slots=True)
-class Tally:
+class Totals:
     """Totals since the run began, as checkpoints hold them."""
 
     steps: int = 0  # agent steps of all lanes
