@@ -262,6 +262,28 @@ def test_a_greedy_policy_without_tolerance_is_retrace_by_law() -> None:
     torch.testing.assert_close(*both)
 
 
+def test_meme_without_its_parts_is_agent57_by_law() -> None:
+    """Every part is set to the value at which it does nothing; none is left at its default."""
+    greedy = changed(CONFIG, learner={"target_epsilon": 0.0})
+    neutral = changed(
+        ALL,
+        network={"values": "separate", "arm_input": "core"},
+        learner={
+            "watkins_tolerance": 0.0, "target_epsilon": 0.0, "value_loss": "each",
+            "trust_region": 0.0, "cross_mixture": 1.0, "td_scale": "none", "weight_decay": 0.0,
+            "policy": "values",
+        },
+    )  # fmt: skip
+    assert neutral.learner.loss == "soft_watkins" != greedy.learner.loss
+    learners = [make_learner(config) for config in (greedy, neutral)]
+    for seed in range(3):
+        batch = random_batch(CONFIG, LENGTHS, seed=seed)
+        ours, theirs = (learner.update(batch) for learner in learners)
+        torch.testing.assert_close(ours.priorities, theirs.priorities, rtol=1e-4, atol=1e-6)
+        for name in ("loss/extrinsic", "loss/intrinsic", "gradient_norm/extrinsic"):
+            assert ours.metrics[name] == pytest.approx(theirs.metrics[name], rel=1e-4)
+
+
 def as_played_by(batch: Batch, arm: int) -> Batch:
     return replace(batch, arm=torch.full_like(batch.arm, arm))
 

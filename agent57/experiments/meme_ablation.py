@@ -57,6 +57,11 @@ def no_shared_torso(config: Config) -> Config:
     )
 
 
+def no_distillation(config: Config) -> Config:
+    """Act on the values, without a policy of its own."""
+    return replace(config, learner=replace(config.learner, policy="values"))
+
+
 VARIANTS: dict[str, tuple[str, Change]] = {
     "meme": ("meme", unchanged),
     "agent57": ("agent57", unchanged),
@@ -65,6 +70,7 @@ VARIANTS: dict[str, tuple[str, Change]] = {
     "meme without soft Watkins": ("meme", no_soft_watkins),
     "meme without cross-mixture": ("meme", no_cross_mixture),
     "meme without a shared torso": ("meme", no_shared_torso),
+    "meme without a distilled policy": ("meme", no_distillation),
 }
 
 

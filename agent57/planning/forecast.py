@@ -91,7 +91,6 @@ class Forecast:
         return (
             f"expected: {self.steps_per_second:,.0f} steps/s, "
             f"{self.frames_per_hour:,.0f} frames per hour, {duration(self.seconds)} to the end, "
-            f""
             f"{self.first_bytes / 1e9:.1f} GB of memory when the replay is full"
         )
 
