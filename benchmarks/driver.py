@@ -155,12 +155,12 @@ def main() -> None:
                 return super().spawn(AnsweringLearner, weights)
             return super().spawn(kind, *arguments, **options)
 
-        def expect(self, ref, act, **options):
+        def expect(self, ref, act, *names, **options):
             def counted(found):
                 self.num_answers += 1
                 act(found)
 
-            super().expect(ref, counted, **options)
+            super().expect(ref, counted, *names, **options)
 
         def end(self, process):
             if process not in self._pool:
