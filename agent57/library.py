@@ -10,6 +10,7 @@ numbers, and each can resume the other's.
 
 import contextlib
 import difflib
+import inspect
 import json
 import os
 import sys
@@ -203,16 +204,41 @@ def override(config: Config, sections: Mapping[str, Mapping[str, Any]]) -> Confi
     """Replace fields of sections, and check the result as a config file is checked."""
     values = to_dict(config)
     for section, fields in sections.items():
-        _check_name("section", section, [name for name in values if name != "version"])
+        _check_section(section, values)
         require(
             isinstance(fields, Mapping),
             f"{section} must be a dict of its fields, such as {section}={{...}}, got {fields!r}",
         )
         for name in fields:
             _check_name("field", f"{section}.{name}", [f"{section}.{n}" for n in values[section]])
-        plain = {n: list(v) if isinstance(v, tuple) else v for n, v in fields.items()}
+        plain = {name: _plain(value, values[section][name]) for name, value in fields.items()}
         values[section] = {**values[section], **plain}
     return from_dict(values)
+
+
+def _plain(value: Any, former: Any) -> Any:  # noqa: ANN401
+    """Return a value as a config file holds it: lists, Python's numbers, 1e6 as a whole number."""
+    if isinstance(value, tuple):
+        return list(value)
+    if isinstance(value, np.generic):
+        value = value.item()
+    is_count = isinstance(former, int) and isinstance(value, float) and value.is_integer()
+    return int(value) if is_count and not isinstance(former, bool) else value
+
+
+def _check_section(name: str, values: dict[str, Any]) -> None:
+    """Refuse an unknown section; a field without its section is told where it belongs."""
+    sections = [section for section in values if section != "version"]
+    home = next((s for s in sections if name not in sections and name in values[s]), None)
+    if home is not None:
+        argument = "env_options" if home == "env" else home
+        raise ConfigError(f"{name!r} is a field of {home}: write {argument}={{{name!r}: ...}}")
+    # Python takes a misspelt argument for a section.
+    arguments = [n for n in inspect.signature(train).parameters if n != "sections"]
+    close = difflib.get_close_matches(name, arguments, n=1, cutoff=0.8)
+    if name not in sections and close:
+        raise ConfigError(f"unknown argument {name!r}; did you mean {close[0]}?")
+    _check_name("section", name, sections)
 
 
 def _check_name(kind: str, name: str, known: list[str]) -> None:

@@ -219,7 +219,7 @@ def test_a_missing_optional_package_is_named_with_its_extra(
     monkeypatch.setitem(sys.modules, "minigrid", None)
     code, _, errors = call("train", "--env", "MiniGrid-Empty-5x5-v0", "--scale", "tiny")
     assert code == 2
-    assert "pip install agent57[minigrid]" in errors
+    assert "pip install 'agent57[minigrid]'" in errors
     assert errors.count("\n") == 1
     assert not list(tmp_path.iterdir())
 

@@ -125,6 +125,19 @@ def test_a_configuration_by_names() -> None:
     assert betas == (0.0, 0.1)
 
 
+def test_numbers_are_taken_as_programs_write_them() -> None:
+    config = agent57.make_config(
+        scale="tiny",
+        env="CartPole-v1",
+        frames=1e6,  # type: ignore[arg-type]
+        seed=np.int64(3),  # type: ignore[arg-type]
+        replay={"capacity": 5e4, "priority_exponent": np.float32(0.5)},
+    )
+    assert (config.run.frames, config.run.seed, config.replay.capacity) == (1_000_000, 3, 50_000)
+    assert [type(v) for v in (config.run.frames, config.run.seed)] == [int, int]
+    assert config.replay.priority_exponent == 0.5
+
+
 @pytest.mark.parametrize(
     ("options", "message"),
     [
@@ -133,6 +146,10 @@ def test_a_configuration_by_names() -> None:
         ({"replay": 5}, "replay must be a dict"),
         ({"replay": {"capacity": 10}}, "replay.capacity must hold two windows"),
         ({"agent": "agent58"}, "agent58"),
+        ({"frame": 5}, "unknown argument 'frame'; did you mean frames"),
+        ({"wrapper": "m:f"}, r"'wrapper' is a field of env: write env_options=\{'wrapper': ...\}"),
+        ({"capacity": 5}, r"'capacity' is a field of replay: write replay=\{'capacity': ...\}"),
+        ({"frames": 1.5}, "run.frames must be a whole number, got 1.5"),
     ],
 )
 def test_mistakes_are_one_line(options: dict[str, Any], message: str) -> None:

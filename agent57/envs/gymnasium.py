@@ -338,7 +338,7 @@ def _import_package(name: str, package: str) -> None:
     try:
         importlib.import_module(package)
     except ImportError as cause:
-        extra = "agent57[minigrid]" if package == "minigrid" else package
+        extra = "'agent57[minigrid]'" if package == "minigrid" else package
         raise ConfigError(
             f"env.name {name!r} needs the package {package}: pip install {extra}"
         ) from cause

@@ -137,9 +137,9 @@ def _part_view(name: str, key: str, space: spaces.Space, parts: list[str]) -> Vi
         if view is not None:
             return view
     what = f"part {key!r} of its observation is" if len(parts) > 1 else "its observation is"
-    others = ",".join(other for other in parts if other != key)
+    others = " ".join(other for other in parts if other != key)
     leave_out = f", or leave it out with --env.observe {others}" if others else ""
-    if isinstance(space, spaces.Text):
+    if space.dtype is not None and np.dtype(space.dtype).kind == "U":  # Text, MiniGrid's missions
         reason = f"{what} text, which the agent cannot read: wrap it to give numbers"
     else:
         reason = f"{what} {_one_line(space)}: wrap it to give a uint8 image or a vector"

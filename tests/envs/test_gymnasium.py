@@ -159,7 +159,7 @@ def test_minigrid_that_is_missing_is_named_with_its_extra(monkeypatch):
         raise ImportError(name)
 
     monkeypatch.setattr(module.importlib, "import_module", missing)
-    with pytest.raises(ConfigError, match=r"env.name .*pip install agent57\[minigrid\]"):
+    with pytest.raises(ConfigError, match=r"env.name .*pip install 'agent57\[minigrid\]'"):
         is_registered("MiniGrid-Empty-5x5-v0")
 
 

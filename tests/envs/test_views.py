@@ -78,10 +78,19 @@ def test_only_the_chosen_parts_are_seen() -> None:
     assert view_of("x", IMAGE, ("image",)).shape == (3, 7, 7)  # of a run from before
 
 
+class Mission(spaces.Space[str]):
+    """A space of text that is not Gymnasium's `Text`, as MiniGrid's missions."""
+
+
 @pytest.mark.parametrize(
     ("space", "observe", "words"),
     [
         (spaces.Dict(image=IMAGE, mission=spaces.Text(9)), (), "'mission'.*text.*observe image"),
+        (
+            spaces.Dict(image=IMAGE, mission=Mission(dtype=str), way=spaces.Discrete(4)),
+            (),
+            "'mission'.*is text.*--env.observe image way$",
+        ),
         (spaces.Dict(image=IMAGE), ("imge",), "env.observe names 'imge'.*image"),
         (spaces.Tuple([IMAGE, PICTURE]), (), "do not fit together"),
         (spaces.Sequence(spaces.Discrete(2)), (), "Sequence.*wrap it"),
