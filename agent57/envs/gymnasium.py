@@ -338,10 +338,21 @@ def _import_package(name: str, package: str) -> None:
     try:
         importlib.import_module(package)
     except ImportError as cause:
-        extra = "'agent57[minigrid]'" if package == "minigrid" else package
-        raise ConfigError(
-            f"env.name {name!r} needs the package {package}: pip install {extra}"
-        ) from cause
+        raise ConfigError(f"env.name {name!r} {_lacking(package, cause)}") from cause
+
+
+def _lacking(package: str, cause: ImportError) -> str:
+    """Say what an import lacks: the package itself, or something that the package imports."""
+    top = package.partition(".")[0]
+    if (cause.name or top).partition(".")[0] != top:
+        return f"cannot import {package}: {_first_line(cause)}"
+    if top == "minigrid":
+        return "needs the package minigrid: pip install 'agent57[minigrid]'"
+    # A name of somebody's own file may be a stranger's package on PyPI.
+    return (
+        f"needs the package {top}: install it (pip install {top}, if that is its name there), or "
+        f"start where {top}.py is"
+    )
 
 
 def _register_declared(package: str) -> None:

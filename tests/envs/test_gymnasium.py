@@ -163,6 +163,19 @@ def test_minigrid_that_is_missing_is_named_with_its_extra(monkeypatch):
         is_registered("MiniGrid-Empty-5x5-v0")
 
 
+def test_a_module_that_is_missing_is_named_by_its_package():
+    with pytest.raises(ConfigError, match=r"needs the package no_such: .*where no_such\.py is"):
+        is_registered("no_such.wrapper:Task-v0")
+
+
+def test_a_module_that_lacks_another_says_which(tmp_path, monkeypatch):
+    (tmp_path / "half_installed.py").write_text("import no_such_dependency")
+    monkeypatch.syspath_prepend(tmp_path)
+    module.trust("half_installed:Task-v0")
+    with pytest.raises(ConfigError, match="import half_installed: No module.*no_such_dependency"):
+        is_registered("half_installed:Task-v0")
+
+
 @pytest.mark.parametrize("parallel", ["sync", "async"])
 @pytest.mark.parametrize("name", ["CartPole-v1", "MiniGrid-Empty-Random-6x6-v0"])
 def test_running_episodes_resume_exactly(name, parallel):
