@@ -36,6 +36,7 @@ from agent57.storage.history import RunHistory, find_runs
 from agent57.storage.tail import RunTail
 
 SCRIPTS = ("uplot.js", "charts.js", "page.js")
+RESULTS_FILE = "results.json"
 STYLES = ("uplot.css", "page.css")
 
 
@@ -65,7 +66,7 @@ def write_report(paths: list[Path], out: Path | None) -> Path:
 
 def suite_results(paths: Sequence[Path]) -> dict[str, Any] | None:
     """Return the results of the first suite folder among the paths."""
-    files = [path / "results.json" for path in paths if (path / "results.json").is_file()]
+    files = [path / RESULTS_FILE for path in paths if (path / RESULTS_FILE).is_file()]
     return json.loads(files[0].read_text("utf-8")) if files else None
 
 

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from agent57.config import ConfigError, require
-from agent57.reports.page import page_sections, page_title, suite_results
+from agent57.reports.page import RESULTS_FILE, page_sections, page_title, suite_results
 from agent57.storage.folder import CONFIG_FILE
 from agent57.storage.history import METRICS_FILE, find_runs
 from agent57.storage.tail import RunTail
@@ -124,7 +124,16 @@ class FollowedRuns:
             except (ConfigError, OSError) as error:  # the folder is gone, or was damaged meanwhile
                 self._problems[run.key] = str(error)
         found = tuple((run.key, run.version, run.card()["state"]) for run in runs)
-        return found + tuple((key, 0, text) for key, text in self._problems.items())
+        return (
+            found + tuple((key, 0, text) for key, text in self._problems.items()) + self._suites()
+        )
+
+    def _suites(self) -> tuple[tuple[str, int, str], ...]:
+        """When the results of suites were written, which is after their last run has ended."""
+        files = [path / RESULTS_FILE for path in self._paths]
+        return tuple(
+            (RESULTS_FILE, file.stat().st_mtime_ns, "") for file in files if file.is_file()
+        )
 
     def page(self, keys: Sequence[str], zoom: Zoom = None) -> bytes:
         """Return the payload of the page about the chosen runs as JSON."""

@@ -73,7 +73,11 @@ class Guard:
     def _is_allowed(self, connection: HTTPConnection) -> bool:
         if self._token is None:
             return connection.url.hostname in LOOPBACK
-        given = connection.query_params.get("token") or connection.cookies.get(COOKIE) or ""
+        given = (
+            connection.query_params.get("token")
+            or connection.cookies.get(_cookie(connection))
+            or ""
+        )
         return hmac.compare_digest(given.encode(), self._token.encode())
 
 
@@ -115,7 +119,7 @@ class LivePage:
         page = HTMLResponse(fill_page("agent57", {}, (*SCRIPTS, "live.js")))
         page.headers["Cache-Control"] = "no-store"
         if self._token is not None:
-            page.set_cookie(COOKIE, self._token, httponly=True, samesite="strict")
+            page.set_cookie(_cookie(request), self._token, httponly=True, samesite="strict")
         return page
 
     async def payload(self, request: Request) -> Response:
@@ -257,8 +261,13 @@ def event(name: str, data: dict[str, Any]) -> bytes:
     return f"event: {name}\ndata: {json.dumps(data)}\n\n".encode()
 
 
+def _cookie(connection: HTTPConnection) -> str:
+    """Name the cookie by the port: a browser shows the cookies of a host to all its ports."""
+    return f"{COOKIE}_{connection.url.port}"
+
+
 def _asked(request: Request) -> tuple[list[str], Zoom]:
-    keys = [key for key in request.query_params.get("runs", "").split(",") if key]
+    keys = request.query_params.getlist("runs")
     try:
         first, last = (float(x) for x in request.query_params.get("zoom", "").split("-"))
     except ValueError:

@@ -323,6 +323,36 @@ def test_a_mark_of_health_links_to_its_advice(tmp_path):
             browser.wait_until(page, f"document.querySelector('{entry}').open")
 
 
+@browser.needs_chromium
+def test_an_address_changed_by_hand_is_shown_and_only_charts_over_frames_zoom(tmp_path):
+    run = write_run(tmp_path / "run", env="pong")
+    profile = {
+        "kind": "lines", "title": "Profile", "x": "score, %", "y": "share", "x_range": [0, 200],
+        "series": [{"name": "a", "colour": 0}], "data": [[0, 100, 200], [1, 0.5, 0]], "note": "",
+    }  # fmt: skip
+    scale = "all('.plot')[0].card.plot?.plot.scales.x"
+    ends = f"`${{{scale}?.min}},${{{scale}?.max}}`"
+    address = write_report([run], None).as_uri()
+    with browser.chromium() as chromium, browser.opened(chromium, address) as page:
+        page.evaluate("location.hash = 'zoom=2000-5000&toggle=Score on pong|human&log=TD error'")
+        human = page.locator(".legend button", has_text="human").first
+        browser.wait_until(page, f"{ends} === '2000,5000'")
+        assert human.get_attribute("aria-pressed") == "false"
+        log = page.locator("figure", has_text="as in the priorities").locator("button").first
+        assert log.get_attribute("aria-pressed") == "true"
+        page.evaluate(
+            f"Page.show({json.dumps({'sections': [{'title': 'Suite', 'charts': [profile]}]})})"
+        )
+        browser.wait_until(page, f"{ends} === '0,200'")
+        box = page.locator(".u-over").first.bounding_box()
+        page.mouse.move(box["x"] + 0.2 * box["width"], box["y"] + 40)
+        page.mouse.down()
+        page.mouse.move(box["x"] + 0.6 * box["width"], box["y"] + 40, steps=4)
+        page.mouse.up()
+        assert "zoom=2000-5000" in page.url
+        assert page.errors == []
+
+
 def test_exported_weights_are_not_taken_for_a_run(tmp_path):
     run = write_run(tmp_path / "runs" / "a")
     weights = tmp_path / "runs" / "weights"

@@ -62,3 +62,11 @@ def test_a_run_that_vanishes_is_named_and_the_others_go_on(tmp_path: Path) -> No
     page = json.loads(runs.page([]))
     assert "goes is gone" in page["problems"][0]
     assert len(page["runs"]) == 2
+
+
+def test_the_results_of_a_suite_are_a_change(tmp_path: Path) -> None:
+    write_run(tmp_path / "pong" / "agent57" / "seed0")
+    runs = FollowedRuns([tmp_path])
+    before = runs.versions([])
+    (tmp_path / "results.json").write_text("{}")  # written after the last run has ended
+    assert runs.versions([]) != before

@@ -48,6 +48,25 @@ def test_runs_are_chosen_by_key_and_nothing_else_is_served(tmp_path: Path) -> No
                 fetch(page + path)
 
 
+def test_a_run_with_a_comma_in_its_name_can_be_chosen(tmp_path: Path) -> None:
+    for name in ("a,b", "c", "d"):
+        write_run(tmp_path / "runs" / name)
+    with serving(tmp_path / "runs") as page:
+        chosen = payload(page, "runs=runs/a%2Cb&runs=runs/d")
+    assert chosen["shown"] == ["runs/a,b", "runs/d"]
+
+
+def test_pages_on_two_ports_of_a_host_keep_their_tokens_apart(tmp_path: Path) -> None:
+    run = write_run(tmp_path / "run")
+    cookies = []
+    with serving(run, token="one") as first, serving(run, token="two") as second:
+        for page, token in ((first, "one"), (second, "two")):
+            with urlopen(f"{page}/?token={token}", timeout=60) as answer:
+                cookies.append(answer.headers["Set-Cookie"].split(";")[0])
+        for page in (first, second):  # a browser sends the cookies of a host to all its ports
+            assert b"sections" in fetch(f"{page}/page", Cookie="; ".join(cookies))
+
+
 def test_a_zoom_asks_for_the_lines_between(tmp_path: Path) -> None:
     run = write_run(tmp_path / "run")
     with serving(run) as page:
@@ -181,3 +200,33 @@ def test_lanes_are_shown_with_their_pictures_and_action_names(tmp_path: Path) ->
         assert page.evaluate("document.querySelector('.lane img').naturalWidth") == 120
         assert page.evaluate(browser.OUTLINE)["right"] <= 390
         assert page.errors == []
+
+
+FAKE_EVENTS = """window.EventSource = class extends EventTarget {
+  constructor() { super(); window.events = this; }
+  close() {}
+};"""
+LANE = {
+    "name": "run: actor 0", "source": "actor", "lane": 0, "phase": "train", "arm": 0,
+    "beta": 0.0, "gamma": 0.99, "epsilon": 0.4, "score": 0.0, "novelty": None, "modulation": None,
+    "networks": ["extrinsic"], "values": [[0.0, 1.0]], "policy": None, "action": 0,
+    "best_action": 1, "action_names": ["left", "right"], "episode": 3,
+}  # fmt: skip
+
+
+@browser.needs_chromium
+def test_a_picture_says_its_age_when_the_numbers_have_gone_on(tmp_path: Path) -> None:
+    def tell(kind: str, **more: object) -> str:
+        data = json.dumps(json.dumps(more))
+        page.evaluate(f"events.dispatchEvent(new MessageEvent('{kind}', {{data: {data}}}))")
+        return page.locator(".screen .note").inner_text()
+
+    with browser.chromium() as chromium, serving(write_run(tmp_path / "run")) as address:
+        page = chromium.new_page()
+        page.add_init_script(FAKE_EVENTS)
+        page.goto(address)
+        assert tell("lane", **LANE, steps=100) == "the picture is being drawn"
+        assert tell("picture", name=LANE["name"], episode=3, steps=100, source="data:,") == ""
+        assert tell("lane", **LANE, steps=105) == ""
+        assert tell("lane", **LANE, steps=120) == "picture of step 100"
+        page.close()

@@ -87,10 +87,11 @@ const Charts = (() => {
     grid: { stroke: paint("var(--grid)"), width: 1 }, ticks: { show: false }, ...more,
   });
   const xAxis = (label) => axis({ label, labelSize: 16, size: 26, gap: 4, space: 70, grid: { show: false }, values: (u, s, i, space, step) => ticks(s, step) });
+  const isOverTime = (chart) => chart.kind !== "lines" || /frames|steps/.test(chart.x); // others have an x axis of their own
   const xScale = (chart, page) => ({
     time: false,
     range: (u, low, high) => {
-      if (page.view.zoom) return page.view.zoom;
+      if (page.view.zoom && isOverTime(chart())) return page.view.zoom;
       if (chart().x_range) return chart().x_range;
       if (low === null || low === undefined) return [0, 1];
       return low === high ? [0, high || 1] : [Math.min(low, page.start ?? 0), high];
@@ -112,8 +113,8 @@ const Charts = (() => {
         width: this.width(), height: this.height(),
         legend: { show: false }, padding: [this.chart.references ? 18 : 8, this.chart.hns ? 0 : 12, 0, 0],
         cursor: {
-          sync: { key: "frames", setSeries: false, scales: ["x", null] },
-          drag: { x: true, y: false, setScale: false }, points: { size: 6 }, focus: { prox: -1 },
+          sync: { key: isOverTime(this.chart) ? "frames" : this.chart.title, setSeries: false, scales: ["x", null] },
+          drag: { x: isOverTime(this.chart), y: false, setScale: false }, points: { size: 6 }, focus: { prox: -1 },
           bind: { dblclick: () => () => this.page.setZoom(null) },
         },
       };
@@ -136,7 +137,7 @@ const Charts = (() => {
     }
     selected(u) { // a drag across the chart
       const { left, width } = u.select;
-      if (width < 8) return;
+      if (width < 8 || !isOverTime(this.chart)) return;
       this.page.setZoom([u.posToVal(left, "x"), u.posToVal(left + width, "x")]);
       u.setSelect({ left: 0, top: 0, width: 0, height: 0 }, false);
     }
@@ -356,5 +357,5 @@ const Charts = (() => {
   }
 
   const kinds = { lines: Lines, map: HeatMap, intervals: Intervals };
-  return { make, colour, short, whole, ticks, hideTip, showTip, tipRow, draw: (chart, box, page) => new kinds[chart.kind](chart, box, page), HeatMap };
+  return { make, colour, short, whole, ticks, isOverTime, hideTip, showTip, tipRow, draw: (chart, box, page) => new kinds[chart.kind](chart, box, page), HeatMap };
 })();

@@ -5,8 +5,7 @@
   const runsBox = document.getElementById("runs"), lanesBox = document.getElementById("lanes");
   const status = make("span", { class: "status", role: "status" }, "connecting");
   let source = null, isFetching = false, isStale = false, zoomTimer = 0;
-  const chosen = () => Page.view.extra.get("runs") || "";
-  const query = (zoom) => new URLSearchParams({ ...(chosen() ? { runs: chosen() } : {}), ...(zoom ? { zoom: zoom.map(Math.round).join("-") } : {}) });
+  const query = (zoom) => new URLSearchParams([...Page.view.runs.map((key) => ["runs", key]), ...(zoom ? [["zoom", zoom.map(Math.round).join("-")]] : [])]);
 
   // Content: the newest is fetched once more if it changed while it was on its way ------------------------
   const refresh = async () => {
@@ -44,7 +43,7 @@
   const showRuns = (payload) => {
     const all = payload.runs, shown = new Set(payload.shown);
     const pick = (keys) => {
-      Page.view.extra.set("runs", keys.length === all.length ? "" : keys.join(","));
+      Page.view.runs = keys.length === all.length ? [] : keys;
       Page.changed("runs");
       lanesBox.replaceChildren();
       lanesBox.hidden = true;
@@ -115,8 +114,9 @@
       lanesBox.lastChild.append(box);
     }
     const seen = lanes.get(lane.name);
-    seen.steps = lane.steps;
-    if (seen.episode !== lane.episode) { seen.episode = lane.episode; seen.novelty = []; }
+    if (seen.episode !== lane.episode) seen.novelty = [];
+    Object.assign(seen, { episode: lane.episode, steps: lane.steps });
+    if (seen.picture) tellAge(seen);
     if (lane.novelty !== null) seen.novelty = [...seen.novelty, lane.novelty].slice(-80);
     const phase = lane.phase === "evaluate" ? "playing its best arm" : "trying arms";
     const title = lane.source === "evaluator" ? `Evaluator, ${phase}` : `Actor lane ${lane.lane}, epsilon ${+lane.epsilon.toPrecision(2)}`;
@@ -132,8 +132,12 @@
     const seen = lanes.get(picture.name);
     if (!seen) return;
     if (picture.source) seen.image.src = picture.source;
-    const isBehind = picture.episode !== seen.episode || seen.steps - picture.steps > 10; // drawn later than told
-    seen.note.textContent = picture.note || (isBehind ? `picture of step ${whole(picture.steps)}` : "");
+    seen.picture = picture;
+    tellAge(seen);
+  };
+  const tellAge = ({ picture, note, episode, steps }) => { // pictures are drawn later than numbers are told
+    const isBehind = picture.episode !== episode || steps - picture.steps > 10;
+    note.textContent = picture.note || (isBehind ? `picture of step ${whole(picture.steps)}` : "");
   };
 
   Page.listen((kind) => {

@@ -8,7 +8,7 @@ const Page = (() => {
   const listeners = []; // called after the view changed
 
   // The view, kept in the address so that a link restores it -------------------------------------------
-  const view = { zoom: null, smooth: 0, theme: "auto", logs: new Map(), toggled: new Set(), extra: new Map() };
+  const view = { zoom: null, smooth: 0, theme: "auto", logs: new Map(), toggled: new Set(), runs: [], extra: new Map() };
   const readView = () => {
     const params = new URLSearchParams(location.hash.slice(1));
     const zoom = (params.get("zoom") || "").split("-").map(Number);
@@ -17,7 +17,8 @@ const Page = (() => {
     view.theme = ["light", "dark"].includes(params.get("theme")) ? params.get("theme") : "auto";
     view.logs = new Map(params.getAll("log").map((key) => [key, true]).concat(params.getAll("linear").map((key) => [key, false])));
     view.toggled = new Set(params.getAll("toggle"));
-    view.extra = new Map(["runs", "advice"].filter((name) => params.has(name)).map((name) => [name, params.get(name)]));
+    view.extra = new Map(["advice"].filter((name) => params.has(name)).map((name) => [name, params.get(name)]));
+    view.runs = params.getAll("runs");
   };
   const writeView = () => {
     const params = new URLSearchParams();
@@ -26,6 +27,7 @@ const Page = (() => {
     if (view.theme !== "auto") params.set("theme", view.theme);
     for (const [key, isLog] of view.logs) params.append(isLog ? "log" : "linear", key);
     for (const key of view.toggled) params.append("toggle", key);
+    for (const key of view.runs) params.append("runs", key);
     for (const [name, value] of view.extra) if (value) params.set(name, value);
     history.replaceState(null, "", `${location.pathname}${location.search}#${params}`);
   };
@@ -120,6 +122,11 @@ const Page = (() => {
       this.isStale = false;
       if (this.plot) this.plot.update(this.chart); else this.plot = Charts.draw(this.chart, this.box, page);
       if (this.chart.kind === "map") this.drawScale();
+    }
+    redraw() { // after the address changed
+      this.drawTools();
+      this.drawLegend();
+      if (this.plot) { this.plot.rescale(); if (this.chart.kind === "map") this.drawScale(); }
     }
     drawTools() {
       const parts = [];
@@ -249,7 +256,7 @@ const Page = (() => {
     for (const summary of holder.querySelectorAll("details > summary")) if (open.has(summary.textContent)) summary.parentElement.open = true;
   };
   const show = (payload) => {
-    const frames = payload.sections.flatMap(chartsOf).map(([, c]) => (c.kind === "map" ? c.frames : c.kind === "lines" && /frames|steps/.test(c.x) ? c.data[0] : [])).map((row) => row[row.length - 1] || 0);
+    const frames = payload.sections.flatMap(chartsOf).map(([, c]) => (c.kind === "map" ? c.frames : c.kind === "lines" && Charts.isOverTime(c) ? c.data[0] : [])).map((row) => row[row.length - 1] || 0);
     furthest = Math.max(furthest, ...frames);
     if (!shown || outline(shown) !== outline(payload)) {
       build(payload);
@@ -270,7 +277,7 @@ const Page = (() => {
   document.documentElement.dataset.theme = view.theme;
   page.refreshControls();
   document.addEventListener("scroll", Charts.hideTip, { passive: true });
-  addEventListener("hashchange", () => { readView(); restyle(); for (const card of built()) card.plot.rescale(); openAdvice(view.extra.get("advice")); for (const listen of listeners) listen("address"); });
+  addEventListener("hashchange", () => { readView(); restyle(); for (const card of cards.values()) card.redraw(); openAdvice(view.extra.get("advice")); for (const listen of listeners) listen("address"); });
   const payload = JSON.parse(document.getElementById("payload").textContent);
   if (payload.sections) show(payload);
   return { show, view, changed, listen: (fn) => listeners.push(fn), short };
