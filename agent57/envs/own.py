@@ -43,9 +43,11 @@ def name_of(env: str | Maker) -> str:
         return env
     if not callable(env):
         kind = type(env).__name__
+        argument = " num_envs" if hasattr(env, "num_envs") else ""  # of a vector environment
         raise ConfigError(
             f"env must be a name, a class or a function that makes an environment, got a {kind}: "
-            f"a run needs lanes of its own, so give what makes it, such as lambda: {kind}(...)"
+            f"a run needs lanes of its own, so give what makes it, such as "
+            f"lambda{argument}: {kind}(...)"
         )
     name = getattr(env, "__name__", type(env).__name__)
     name = "python" if name == "<lambda>" else name

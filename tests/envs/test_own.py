@@ -146,3 +146,12 @@ def test_parts_that_are_not_seen_are_announced() -> None:
     env = make_env(EnvConfig(name=grid.name, observe=("image", "direction")), 1)
     assert env.spec.num_beside == 4
     env.close()
+
+
+def test_a_vector_that_is_made_already_is_told_how_to_be_made() -> None:
+    vector = SyncVectorEnv([lambda: gymnasium.make("CartPole-v1")] * 2)
+    with pytest.raises(ConfigError, match=r"such as lambda num_envs: SyncVectorEnv\(\.\.\.\)"):
+        name_of(vector)
+    with pytest.raises(ConfigError, match="such as lambda: TimeLimit"):
+        name_of(gymnasium.make("CartPole-v1"))
+    vector.close()
