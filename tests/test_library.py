@@ -15,8 +15,9 @@ import agent57
 from agent57.library import Table, console_for
 from agent57.presets import difference
 from tests.runtime.runs import difference as differences
-from tests.runtime.runs import result, run_config
+from tests.runtime.runs import result, run_config, stop_after
 from tests.runtime.runs import train as train_by_command
+from tests.small import changed
 
 
 @pytest.fixture(autouse=True)
@@ -110,6 +111,30 @@ def test_a_run_is_evaluated_and_loaded(tmp_path: Path) -> None:
     action, _ = policy.act(np.zeros(3, np.float32), policy.initial_state(), first=True)
     assert action in (0, 1)
     assert policy.arm == 1
+
+
+def test_a_run_of_meme_goes_through_every_command(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    config = agent57.make_config(
+        agent="meme", scale="tiny", env="toy/cue", actor={"lanes": 2}, replay={"min_windows": 4}
+    )
+    config = changed(config, run={"frames": 240, "threads": 1, "checkpoint_seconds": 1e6})
+    whole = agent57.train(config=config, out=tmp_path / "whole", view="quiet")
+    with monkeypatch.context() as patch:
+        stop_after(60, patch)
+        half = agent57.train(config=config, out=tmp_path / "half", view="quiet")
+    assert not half.is_finished
+    half = agent57.resume(half.path, view="quiet")
+    assert not differences(result(half.path), result(whole.path))
+    assert whole.metrics()["updates"][-1] > 0
+    video = tmp_path / "meme.gif"
+    assert len(whole.evaluate(episodes=2, video=video)["returns"]) == 2
+    assert video.stat().st_size > 0
+    whole.policy().save(tmp_path / "meme.agent57")
+    policy = agent57.load(tmp_path / "meme.agent57")
+    assert policy.act(np.zeros(3, np.float32), policy.initial_state(), first=True)[0] in (0, 1)
+    assert "meme on toy/cue" in whole.report().read_text()
 
 
 def test_a_configuration_by_names() -> None:

@@ -20,6 +20,7 @@ from agent57.envs.spec import EnvironmentFault
 from agent57.planning.machine_costs import Costs, machine_costs
 from agent57.planning.sizes import Sizes, count_sizes
 from agent57.terminal.live import duration
+from agent57.threads import available
 from agent57.types import EnvSpec
 
 PROBE_SECONDS = 0.1  # of an environment whose cost nobody measured
@@ -96,12 +97,14 @@ class Forecast:
 
 
 def expect(config: Config) -> Forecast:
-    """Predict a run of `config` on the cores of this machine.
+    """Predict a run of `config` on the cores of this machine that it may use.
 
     Environments outside Atari are played for a moment to see how long they take.
     """
     costs = with_task(machine_costs(), config.env)
-    return forecast(config, check_env(config.env), costs, Machines(cores=os.cpu_count() or 1))
+    one_process = config.run.runtime == "inline"
+    cores = available() if one_process else os.cpu_count() or 1
+    return forecast(config, check_env(config.env), costs, Machines(cores=cores))
 
 
 def expectation(config: Config) -> str:

@@ -9,7 +9,7 @@ from rich.console import Console
 from agent57.cli import run
 from agent57.config import Config, ConfigError
 from agent57.envs.make import check_env
-from agent57.planning.forecast import Forecast, Machines, expectation, forecast
+from agent57.planning.forecast import Forecast, Machines, expect, expectation, forecast
 from agent57.planning.machine_costs import OTHER_GAMES, REFERENCE, Costs
 from agent57.planning.sizes import count_sizes
 from agent57.presets import make_config
@@ -159,6 +159,15 @@ def test_other_environments_are_played_for_a_moment(
     (tmp_path / "agent57").mkdir()
     (tmp_path / "agent57" / "costs.json").write_text("damaged")
     assert expectation(config).startswith("no prediction: ")
+
+
+def test_a_run_in_one_process_has_the_cores_it_may_use(monkeypatch: pytest.MonkeyPatch) -> None:
+    config = make_config("agent57", "laptop", "pixels")
+    config = replace(config, env=replace(config.env, name="pong"))
+    monkeypatch.setenv("OMP_NUM_THREADS", "1")
+    one = expect(config).steps_per_second
+    monkeypatch.setenv("OMP_NUM_THREADS", "8")
+    assert expect(config).steps_per_second > 1.2 * one
 
 
 def call(*args: str) -> tuple[int, str, str]:
