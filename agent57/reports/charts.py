@@ -194,10 +194,12 @@ def run_label(run: RunHistory) -> str:
     return f"{run.path.name} ({run.config.run.agent}, seed {run.config.run.seed})"
 
 
-def learning_chart(env: str, groups: Sequence[Group]) -> Chart:
-    """Evaluator scores over training beside human, random and published scores."""
+def learning_chart(env: str, groups: Sequence[Group], window: int) -> Chart:
+    """Evaluator scores over training beside human, random and published scores.
+
+    window: episodes behind a point of the curve
+    """
     lines: list[Line] = []
-    window = score_window([run for group in groups for run in group.runs])
     has_scores = False
     for colour, group in enumerate(groups):
         curves = [curve for run in group.runs if len((curve := score_curve(run, window))[0])]
@@ -250,9 +252,11 @@ def references(env: str, chart: Chart) -> list[Chart]:
     return rows
 
 
-def score_window(runs: Sequence[RunHistory]) -> int:
+def score_window(groups: Sequence[Group]) -> int:
     """Episodes behind a point of the curve: the paper's 50, or fewer if a run has few."""
-    counts = [sum(row["phase"] == "evaluate" for row in run.episodes) for run in runs]
+    counts = [
+        sum(row["phase"] == "evaluate" for row in run.episodes) for g in groups for run in g.runs
+    ]
     fewest = min((count for count in counts if count), default=0)
     return int(np.clip(fewest // 4, 5, WINDOW_EPISODES))
 

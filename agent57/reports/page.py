@@ -81,16 +81,23 @@ def page_sections(
     runs: Sequence[RunHistory],
     suite: dict[str, Any] | None = None,
     film: Section | None = None,
+    zoomed: Sequence[RunHistory] | None = None,
 ) -> list[Section]:
-    """Everything the page shows about the runs."""
+    """Everything the page shows about the runs.
+
+    zoomed: records of a part of the training, for the charts; scores and health are of all records
+    """
     envs = list(dict.fromkeys(run.env for run in runs))
     members = groups(runs)
+    parts = members if zoomed is None else groups(zoomed)
     is_detailed = len(members) <= MAX_DETAILED
     sections = [overview(runs)] if suite is None else [suite_section(suite)]
     sections.append(training_section(members))
-    sections += [learning(env, [g for g in members if g.runs[0].env == env]) for env in envs]
+    for env in envs:
+        ours, shown = ([g for g in found if g.runs[0].env == env] for found in (members, parts))
+        sections.append(learning(env, ours, shown))
     if is_detailed:
-        sections += [arms(members), curiosity(members), training(members)]
+        sections += [arms(parts), curiosity(parts), training(parts)]
     else:
         text = f"Arms, novelty, losses and settings are shown for up to {MAX_DETAILED} groups."
         sections.append({"title": "Details", "text": f"{text} Choose fewer runs."})

@@ -22,6 +22,7 @@ from agent57.reports.charts import (
     line_chart,
     metric_charts,
     run_label,
+    score_window,
     seeds_note,
 )
 from agent57.reports.health import marks
@@ -75,10 +76,13 @@ def _number(value: float | None) -> str:
     return "-" if value is None else f"{value:,.2f}"
 
 
-def learning(env: str, members: Sequence[Group]) -> Section:
-    """The learning curve, and the scores by the paper's rule beside the published ones."""
+def learning(env: str, members: Sequence[Group], shown: Sequence[Group]) -> Section:
+    """The learning curve of the shown records, and all scores beside the published ones."""
     is_known = env in suite_games("atari57")
-    members = [replace(group, label=group.label.removesuffix(f" on {env}")) for group in members]
+    members, shown = (
+        [replace(group, label=group.label.removesuffix(f" on {env}")) for group in found]
+        for found in (members, shown)
+    )
 
     def hns(score: float) -> str:
         return f"{100 * human_normalised(score, env, 'agent57'):.1f}" if is_known else "-"
@@ -108,7 +112,7 @@ def learning(env: str, members: Sequence[Group]) -> Section:
             del row[3]
     return {
         "title": f"Learning: {env}",
-        "charts": [learning_chart(env, members)],
+        "charts": [learning_chart(env, shown, score_window(members))],
         "tables": [{"head": heads, "rows": rows}],
         "text": "Best: mean return of the last 50 evaluation episodes, mean over seeds, maximum "
         "over training. Final: the last 50. ± is the deviation over seeds.",

@@ -6,11 +6,13 @@ evaluator's scores are taken from the episodes, so that opening such a run takes
 
 import math
 import os
+from bisect import bisect_left, bisect_right
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 from agent57.config import Config
+from agent57.scores.aggregate import WINDOW_EPISODES
 from agent57.storage.folder import read_config
 from agent57.storage.history import EPISODES_FILE, METRICS_FILE, RunHistory, whole_rows
 from agent57.storage.journal_file import read_sums
@@ -138,7 +140,7 @@ class RunTail:
                 end = find_frames(self._metrics_file, math.nextafter(last, math.inf))
                 rows = parsed(b"".join(sample_lines(self._metrics_file, start, end, MAX_ROWS)))
             rows = [row for row in rows if first <= row["frames"] <= last]
-            evaluations = [row for row in evaluations if first <= row["frames"] <= last]
+            evaluations = between(evaluations, first, last)
         damage = tuple(
             f"{name}: {count} damaged lines are left out"
             for name, count in self._num_damaged.items()
@@ -192,6 +194,14 @@ class RunTail:
         rows, damaged = whole_rows(content, read_sums(self.path / name))
         self._num_damaged[name] += len(damaged)
         return rows
+
+
+def between(evaluations: list[Row], first: float, last: float) -> list[Row]:
+    """Return the episodes between two numbers of frames, and those their means look back on."""
+    rows = sorted(evaluations, key=lambda row: row["frames"])
+    start = bisect_left(rows, first, key=lambda row: row["frames"])
+    end = bisect_right(rows, last, key=lambda row: row["frames"])
+    return rows[max(0, start - WINDOW_EPISODES + 1) : end]
 
 
 def size_of(file: Path) -> int:

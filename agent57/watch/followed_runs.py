@@ -146,14 +146,14 @@ class FollowedRuns:
 
     def _built(self, keys: Sequence[str], zoom: Zoom) -> bytes:
         runs = self.chosen(keys)
-        first, last = zoom or (None, None)
-        histories = [run.tail.history(first, last) for run in runs]
+        histories = [run.tail.history() for run in runs]
+        zoomed = [run.tail.history(*zoom) for run in runs] if zoom else None
         suite = None if keys else suite_results(self._paths)
         payload = {
             "title": page_title(histories),
             "runs": [run.card() for run in self._runs.values()],
             "shown": [run.key for run in runs],
             "problems": list(self._problems.values()),
-            "sections": page_sections(histories, suite) if histories else [],
+            "sections": page_sections(histories, suite, zoomed=zoomed) if histories else [],
         }
         return json.dumps(payload, allow_nan=False, separators=(",", ":")).encode()

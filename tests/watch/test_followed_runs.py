@@ -1,13 +1,21 @@
 import json
 import shutil
 from pathlib import Path
+from typing import Any
 
+import numpy as np
 import pytest
 
 from agent57.config import ConfigError
 from agent57.watch import followed_runs
 from agent57.watch.followed_runs import FollowedRuns
-from tests.reports.made_up_runs import write_lines, write_run
+from tests.reports.made_up_runs import episode, write_lines, write_run
+
+FIELDS = episode(5, np.random.default_rng(0))  # of the evaluator, in its evaluation phase
+
+
+def evaluation(frames: int, value: float) -> dict[str, Any]:
+    return {**FIELDS, "frames": frames, "return": value}
 
 
 def test_runs_that_begin_later_are_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -70,3 +78,21 @@ def test_the_results_of_a_suite_are_a_change(tmp_path: Path) -> None:
     before = runs.versions([])
     (tmp_path / "results.json").write_text("{}")  # written after the last run has ended
     assert runs.versions([]) != before
+
+
+def test_a_zoom_changes_charts_but_neither_scores_nor_health(tmp_path: Path) -> None:
+    for game in ("pong", "boxing"):
+        run = write_run(tmp_path / game, env=game, num_episodes=0)
+        rows = [evaluation(100 * i, float(i % 23)) for i in range(200)]
+        write_lines(run / "episodes.jsonl", rows)
+    runs = FollowedRuns([tmp_path])
+    whole, part = (json.loads(runs.page([], zoom))["sections"] for zoom in (None, (8000, 12_000)))
+    for before, after in zip(whole, part, strict=True):
+        for kind in ("title", "text", "cards", "tables"):
+            assert after.get(kind) == before.get(kind)
+    assert whole[1]["title"] == "Over training"
+    assert part[1] == whole[1]
+    curves = [dict(zip(*s[2]["charts"][0]["data"][:2], strict=True)) for s in (whole, part)]
+    zoomed = {x: y for x, y in curves[1].items() if 8000 <= x <= 12_000}
+    assert len(zoomed) > 20
+    assert zoomed == {x: y for x, y in curves[0].items() if 8000 <= x <= 12_000}
