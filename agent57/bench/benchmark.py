@@ -18,6 +18,7 @@ from agent57.bench.effort import Plan
 from agent57.bench.learning import learning
 from agent57.bench.limits import Limits
 from agent57.bench.replaying import bytes_per_transition, recordings, storing
+from agent57.bench.sharing import sharing
 from agent57.bench.training import end_to_end
 from agent57.compilation import has_compiler
 from agent57.config import ReplayConfig
@@ -91,12 +92,19 @@ def _measure(plan: Plan, tell: Callable[[str], None], begun: float) -> Report:
     ]
     by_threads = _by_threads(brief, emulators, flops[first], act[0], learn[0])
     emulators.close()
+    tell("shared networks")
+    by_sharing = [result for scale in plan.scales for result in sharing(plan, scale)]
     rates["sgemm GFLOP/s afterwards"] = 1e-9 / limits.flop().wall
     return Report(
         machine=_machine(time.monotonic() - begun),
         limits=rates,
         parts=[*act, by_memory[-1], *replay, *learn, *whole],
-        scaling={"lanes": by_lanes, "episodic memory": by_memory, "threads": by_threads},
+        scaling={
+            "lanes": by_lanes,
+            "episodic memory": by_memory,
+            "threads": by_threads,
+            "sharing a torso and core (limit: separate networks)": by_sharing,
+        },
         bytes_per_transition=sizes,
     )
 

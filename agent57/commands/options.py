@@ -99,8 +99,8 @@ def find_modules_here() -> None:
         sys.path.append(os.getcwd())
 
 
-COUNT = re.compile(r"(\d+(?:\.\d+)?)(?:e(\d+)|([kMB]))")
-POWERS = {"k": 3, "M": 6, "B": 9}
+COUNT = re.compile(r"(\d+(?:\.\d+)?)(?:e(\d+)|([kKMB]))")
+POWERS = {"k": 3, "K": 3, "M": 6, "B": 9}
 
 
 def with_counts(kind: Any, args: list[str]) -> list[str]:  # noqa: ANN401

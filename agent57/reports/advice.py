@@ -111,6 +111,21 @@ ADVICE: Sequence[Advice] = (
         "`learner.batch_size`, or lower `family.max_gamma`, which widens the leads.",
     ),
     Advice(
+        symptom="greedy actions flip",
+        look_at="`churn/values`, the share of greedy actions that one update changes.",
+        healthy=(
+            "0.1 to 0.2 in the first updates, then 0.01 to 0.1 (five runs: Pong, Breakout, "
+            "MultiRoom-N4-S5, and DoorKey-8x8 with two settings)."
+        ),
+        otherwise=(
+            "The policy of a moment ago is no longer the policy, so traces are cut and evaluations "
+            "jump. Lower `learner.learning_rate`, raise `learner.batch_size`, or let evaluations "
+            "play an average of the networks (`network.average_rate` 0.003). With "
+            "`learner.policy` distilled, as in MEME, look at `churn/policy` as well: the policy "
+            "that acts should change less than the values (a guess)."
+        ),
+    ),
+    Advice(
         symptom="rewards are met and stay a surprise",
         look_at="`loss/extrinsic` beside `action_gap/0`.",
         healthy=f"The lead grows as rewards come {GUESS}.",

@@ -131,6 +131,14 @@ RULES: Sequence[Rule] = (
         ),
     ),
     Rule(
+        symptom="greedy actions flip",
+        shows=lambda now: _learning(now) and now.progress > 0.1 and now["churn/values"] > 0.15,
+        evidence=lambda now: (
+            f"churn/values is {now['churn/values']:.2f} (healthy after the start: below 0.1)"
+        ),
+        level="hint",
+    ),
+    Rule(
         symptom="one arm's errors dwarf the others'",
         shows=lambda now: _learning(now) and _spread(now) > 10,
         evidence=lambda now: (

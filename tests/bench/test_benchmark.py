@@ -38,7 +38,16 @@ def test_the_machine_and_its_limits_are_named(report: dict) -> None:
 
 
 def test_scaling_tables_are_there(report: dict) -> None:
-    assert set(report["scaling"]) == {"lanes", "episodic memory", "threads"}
+    *others, sharing = report["scaling"]
+    assert others == ["lanes", "episodic memory", "threads"]
+    assert sharing == "sharing a torso and core (limit: separate networks)"
+
+
+def test_shared_networks_are_compared_with_separate_ones(report: dict) -> None:
+    rows = report["scaling"]["sharing a torso and core (limit: separate networks)"]
+    assert [(row["part"], row["aim"]) for row in rows] == [("acting", 1.5), ("learning", 1.6)]
+    for row in rows:  # rates of the same work, so neither can be many times the other
+        assert 0.2 < row["limit"] / row["rate"] < 5
 
 
 def test_memory_per_transition_is_reported(report: dict) -> None:

@@ -1,13 +1,16 @@
 """The pieces of the benchmark: costs, plans, limits and counted operations."""
 
+from dataclasses import replace
+
 import pytest
 import torch
 from torch import nn
 
 from agent57.bench.acting import flops_of_a_step
 from agent57.bench.cost import Cost, compare, cost_of
-from agent57.bench.effort import FULL, LEARNED_PER_STEP, bench_config
+from agent57.bench.effort import FULL, LEARNED_PER_STEP, QUICK, bench_config
 from agent57.bench.limits import Emulator, Limits, count_flops
+from agent57.bench.sharing import sharing
 from agent57.config import EnvConfig
 from agent57.presets import make_config
 
@@ -105,3 +108,9 @@ def test_all_networks_are_counted_whatever_the_threads() -> None:
         assert torch.get_num_threads() == threads
     torch.set_num_threads(before)
     assert len(counted) == 1
+
+
+def test_sharing_compares_like_with_like() -> None:
+    act, learn = sharing(replace(QUICK, main_lanes=2), "tiny")
+    assert (act.part, act.setting, act.unit) == ("acting", "2 lanes", "steps")
+    assert (learn.part, learn.setting, learn.unit) == ("learning", "16 x 20", "timesteps")

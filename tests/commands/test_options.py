@@ -77,8 +77,9 @@ def test_help_names_values_choices_and_defaults(capsys: pytest.CaptureFixture[st
 
 @pytest.mark.parametrize(
     ("word", "number"),
-    [("1e6", "1000000"), ("10M", "10000000"), ("2.5k", "2500"), ("1_000", "1_000"),
-     ("3B", "3000000000"), ("2.5", "2.5"), ("many", "many"), ("1.2345k", "1.2345k")],
+    [("1e6", "1000000"), ("10M", "10000000"), ("2.5k", "2500"), ("500K", "500000"),
+     ("1_000", "1_000"), ("3B", "3000000000"), ("2.5", "2.5"), ("many", "many"),
+     ("1.2345k", "1.2345k")],
 )  # fmt: skip
 def test_counts_are_written_out(word: str, number: str) -> None:
     assert written_out(word) == number

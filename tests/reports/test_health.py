@@ -17,7 +17,7 @@ HEALTHY = {
     "arm_plays/0": 10.0, "arm_plays/1": 10.0, "batch_share/0": 0.5, "batch_share/1": 0.5,
     "target_difference/extrinsic": 0.05, "replay/windows": 100, "replay/effective_windows": 60,
     "priority/drawn": 1.0, "priority/mean": 1.0, "replay/age": 50, "replay/transitions": 100,
-    "actor/weights_age": 2,
+    "actor/weights_age": 2, "churn/values": 0.05,
 }  # fmt: skip
 
 
@@ -43,6 +43,7 @@ def test_a_healthy_run_has_no_mark() -> None:
         ("life-long novelty is off", {"curiosity__modulation_at_1": 1.0}),
         ("some arms are not learned from", {"batch_share__0": 0.01}),
         ("values are learned, behaviour is not", {"action_gap__0": 0.05}),
+        ("greedy actions flip", {"churn__values": 0.3}),
         ("one arm's errors dwarf the others'", {"td__extrinsic__1": 5.0}),
         ("gradients are cut all the time", {"clipped__extrinsic": 0.9}),
         ("values are too good", {"reward__extrinsic": -0.1}),
