@@ -22,16 +22,27 @@ PROCESSES = 4  # that answer for all actors
 
 
 class AnsweringActor:
-    """Answers each call to play with the same blocks."""
+    """Answers each call to play with the same blocks, as an episode of their own.
+
+    An episode that ends completes a window, so the replay has something to draw.
+    """
 
     def __init__(self, blocks, report) -> None:
-        self._blocks, self._report = blocks, report
+        self._blocks, self._report, self._num_calls = blocks, report, 0
 
     def start(self, *_):
         return 0
 
     def play(self, weights, version, *_):
-        return self._blocks, replace(self._report, version=version)
+        self._num_calls += 1
+        blocks = [
+            replace(
+                block, episode=self._num_calls, index=i, priority=1.0,
+                is_last=i == len(self._blocks) - 1,
+            )
+            for i, block in enumerate(self._blocks)
+        ]  # fmt: skip
+        return blocks, replace(self._report, version=version)
 
     def state_dict(self):
         return None
