@@ -26,9 +26,10 @@ from tests.runtime.cluster.stage import Play, without_a_target
 from tests.small import Sitting, changed, same_tree, small_config
 
 
-def cluster_config(**sections: dict[str, Any]) -> Config:
+def cluster_config(agent: str = "agent57", **sections: dict[str, Any]) -> Config:
     """Two actors of two lanes on a toy."""
     config = small_config(
+        agent,
         env={"name": "toy/cue"},
         actor={"lanes": 4, "pull_period": 6},
         cluster={"actors": 2},
@@ -38,6 +39,7 @@ def cluster_config(**sections: dict[str, Any]) -> Config:
 
 
 CONFIG = cluster_config()
+MEME = cluster_config("meme")
 SHARDED = cluster_config(cluster={"actors": 4, "shards": 2}, actor={"lanes": 8})
 
 
@@ -75,7 +77,7 @@ def waiting(play: Play) -> int:
     return sum(actor.waiting for actor in play.cluster.acting.actors)
 
 
-@pytest.mark.parametrize("config", [CONFIG, SHARDED])
+@pytest.mark.parametrize("config", [CONFIG, SHARDED, MEME])
 def test_every_step_is_in_the_replay_or_about_to_be(config: Config, tmp_path: Path) -> None:
     play = Play(config, tmp_path)
     play.run()
@@ -405,7 +407,7 @@ def test_what_a_part_raises_ends_the_run(tmp_path: Path) -> None:
     assert len(caught.value.batch.key) == CONFIG.learner.batch_size
 
 
-@pytest.mark.parametrize("config", [CONFIG, SHARDED])
+@pytest.mark.parametrize("config", [CONFIG, SHARDED, MEME])
 def test_a_run_that_is_loaded_is_the_one_that_was_saved(config: Config, tmp_path: Path) -> None:
     play = Play(config, tmp_path)
     play.run(lambda cluster: cluster.totals.steps >= 150)
