@@ -13,7 +13,7 @@ from typing import Any
 
 from agent57.config import Config
 from agent57.scores.aggregate import WINDOW_EPISODES
-from agent57.storage.folder import read_config
+from agent57.storage.folder import CONFIG_FILE, read_config
 from agent57.storage.history import EPISODES_FILE, METRICS_FILE, RunHistory, whole_rows
 from agent57.storage.journal_file import read_sums
 from agent57.storage.segments import Segment, contents, segments
@@ -117,7 +117,8 @@ class RunTail:
 
     def __init__(self, path: Path) -> None:
         self.path = path
-        self.config: Config = read_config(path)
+        self._config_time = 0  # when the configuration that was read had been written
+        self.config: Config = self._read_config()
         self._metrics_file = path / METRICS_FILE
         self._metrics = GrowingLines(self._metrics_file)
         self._episodes = GrowingJournal(path / EPISODES_FILE)
@@ -127,9 +128,18 @@ class RunTail:
         self._num_damaged = {METRICS_FILE: 0, EPISODES_FILE: 0}  # lines that were left out
 
     def poll(self) -> bool:
-        """Read new lines since the last call; return whether there were any."""
+        """Read what is new since the last call; return whether there was anything."""
+        has_config = changed_at(self.path / CONFIG_FILE) != self._config_time
+        if has_config:  # resumed with more frames, or another run in the same folder
+            self.config = self._read_config()
         has_metrics, has_episodes = self._poll_metrics(), self._poll_episodes()
-        return has_metrics or has_episodes
+        return has_config or has_metrics or has_episodes
+
+    def _read_config(self) -> Config:
+        written = changed_at(self.path / CONFIG_FILE)
+        config = read_config(self.path)
+        self._config_time = written
+        return config
 
     def history(self, first: float | None = None, last: float | None = None) -> RunHistory:
         """Return all records so far, or more detailed records between two numbers of frames."""
@@ -171,7 +181,6 @@ class RunTail:
         content, restarts = self._metrics.read()
         if restarts:
             self._rows, self.is_sampled = [], False
-            self.config = read_config(self.path)
         self._rows += self._parsed(content, METRICS_FILE)
         while len(self._rows) > 2 * MAX_ROWS:
             self._rows = self._rows[-1::-2][::-1]  # every second, the last among them
@@ -202,6 +211,11 @@ def between(evaluations: list[Row], first: float, last: float) -> list[Row]:
     start = bisect_left(rows, first, key=lambda row: row["frames"])
     end = bisect_right(rows, last, key=lambda row: row["frames"])
     return rows[max(0, start - WINDOW_EPISODES + 1) : end]
+
+
+def changed_at(file: Path) -> int:
+    """When a file was written, in nanoseconds; 0 for a file that is not there."""
+    return file.stat().st_mtime_ns if file.exists() else 0
 
 
 def size_of(file: Path) -> int:

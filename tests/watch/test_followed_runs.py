@@ -49,6 +49,19 @@ def test_a_run_that_has_its_frames_is_finished(tmp_path: Path) -> None:
     assert card["state"] == "finished"
 
 
+def test_a_run_that_is_resumed_with_more_frames_trains_again(tmp_path: Path) -> None:
+    run = write_run(tmp_path / "run")
+    config = json.loads((run / "config.json").read_text())
+    write_lines(run / "metrics.jsonl", [{"frames": config["run"]["frames"]}])
+    runs = FollowedRuns([run])
+    before = runs.versions([])
+    config["run"]["frames"] *= 2
+    (run / "config.json").write_text(json.dumps(config))
+    assert runs.versions([]) != before
+    (card,) = json.loads(runs.page([]))["runs"]
+    assert (card["state"], card["total"]) == ("training", config["run"]["frames"])
+
+
 def test_a_run_that_cannot_be_read_is_named(tmp_path: Path) -> None:
     write_run(tmp_path / "good")
     (write_run(tmp_path / "bad") / "config.json").write_text("{")
