@@ -33,6 +33,8 @@ from agent57.runtime.hooks import Callback, Hooks
 from agent57.storage.checkpoint import newest_counters
 from agent57.storage.folder import CHECKPOINTS, read_config
 from agent57.storage.history import METRICS_FILE, read_lines
+from agent57.terminal.evaluation_view import EvaluationView
+from agent57.terminal.progress import say
 from agent57.trained.evaluation import Trial, evaluate
 from agent57.trained.loaded_policy import Policy, load
 
@@ -139,7 +141,7 @@ class Run:
             device=device,
         )
         with _machine_settings():
-            return evaluate(self.path, trial, None, console_for(view))
+            return evaluate(self.path, trial, EvaluationView(console_for(view)))
 
     def policy(
         self,
@@ -299,7 +301,7 @@ def train(
     path = Path(out) if out is not None else default_folder(config)
     console = console_for(view)
     for text in announcements(env if isinstance(env, str) else config.env.name, config.env):
-        console.print(text, markup=False, highlight=False, soft_wrap=True)
+        say(console, text)
     with _machine_settings():
         runs.start(config, path, console, Hooks(on_metrics, on_episode))
     return Run(path)

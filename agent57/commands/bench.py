@@ -10,6 +10,7 @@ from rich.table import Table
 
 from agent57.commands.options import parse
 from agent57.config import require
+from agent57.terminal.progress import say
 
 if TYPE_CHECKING:
     from agent57.bench.benchmark import Report
@@ -53,7 +54,7 @@ def main(args: list[str], console: Console) -> None:
             report.write(known.json)
     if not known.quick:  # tiny networks tell nothing about large ones
         costs.write(costs_file())
-        console.print(f"costs for `agent57 plan`: {costs_file()}", markup=False, highlight=False)
+        say(console, f"costs for `agent57 plan`: {costs_file()}")
 
 
 def show(report: "Report", console: Console) -> None:
@@ -61,14 +62,12 @@ def show(report: "Report", console: Console) -> None:
     machine = ", ".join(f"{name} {value}" for name, value in report.machine.items())
     limits = ", ".join(f"{name} {value:.1f}" for name, value in report.limits.items())
     for line in (machine, limits, _flops(report.parts)):
-        console.print(line, markup=False, highlight=False)
+        say(console, line)
     console.print(_table("parts", report.parts))
     for name, results in report.scaling.items():
         console.print(_table(f"by {name}", results))
     sizes = ", ".join(f"{game} {size:.0f}" for game, size in report.bytes_per_transition.items())
-    console.print(
-        f"bytes per transition: {sizes} (aim: mean at most 350)", markup=False, highlight=False
-    )
+    say(console, f"bytes per transition: {sizes} (aim: mean at most 350)")
 
 
 def _flops(parts: "list[Result]") -> str:

@@ -8,7 +8,8 @@ import tyro
 from rich.console import Console
 
 from agent57.commands.options import parse, vouch_for
-from agent57.terminal.progress import waiting
+from agent57.storage.folder import check_json, write_json
+from agent57.terminal.progress import say, waiting
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -43,6 +44,7 @@ def main(args: list[str], console: Console) -> None:
     with waiting(console, f"loading {known.run}"):
         if known.trust:
             vouch_for(known.run)
+        from agent57.terminal.evaluation_view import EvaluationView
         from agent57.trained.evaluation import Trial, evaluate
 
     trial = Trial(
@@ -54,4 +56,9 @@ def main(args: list[str], console: Console) -> None:
         overlay=known.overlay,
         device=known.device,
     )
-    evaluate(known.run, trial, known.json, console)
+    if known.json is not None:
+        check_json(known.json)
+    result = evaluate(known.run, trial, EvaluationView(console))
+    if known.json is not None:
+        write_json(known.json, result)
+        say(console, f"numbers: {known.json}")

@@ -9,6 +9,7 @@ from rich.console import Console
 
 from agent57.commands.options import parse, vouch_for
 from agent57.config import require
+from agent57.terminal.progress import say
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -43,8 +44,8 @@ def main(args: list[str], console: Console) -> None:
 
         num_rows, damage = export_csv(known.run, known.table, known.csv)
         for text in damage:
-            _say(console, f"{text}: left out")
-        _say(console, f"{known.csv}: {num_rows:,} rows")
+            say(console, f"{text}: left out")
+        say(console, f"{known.csv}: {num_rows:,} rows")
     if known.weights is not None:
         from agent57.trained.policy_file import read_trained, write_policy
 
@@ -52,10 +53,6 @@ def main(args: list[str], console: Console) -> None:
             vouch_for(known.run)
         run = read_trained(known.run)
         for text in run.damaged:
-            _say(console, f"{text}: using the checkpoint before it")
+            say(console, f"{text}: using the checkpoint before it")
         num_bytes = write_policy(run, run.task(), known.weights, half=known.half)
-        _say(console, f"{known.weights}: {num_bytes / 1e6:.1f} MB")
-
-
-def _say(console: Console, text: str) -> None:
-    console.print(text, markup=False, highlight=False, soft_wrap=True)
+        say(console, f"{known.weights}: {num_bytes / 1e6:.1f} MB")

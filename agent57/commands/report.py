@@ -8,6 +8,7 @@ import tyro
 from rich.console import Console
 
 from agent57.commands.options import parse
+from agent57.terminal.progress import say
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -27,6 +28,4 @@ def main(args: list[str], console: Console) -> None:
 
     file = write_report(list(known.runs), known.out)
     size = file.stat().st_size / 1e6
-    console.print(
-        f"report: {file} ({size:.1f} MB); open it in a browser", markup=False, highlight=False
-    )
+    say(console, f"report: {file} ({size:.1f} MB); open it in a browser")

@@ -13,6 +13,7 @@ from agent57.config import require
 from agent57.experiments.catalogue import EXPERIMENTS
 from agent57.experiments.experiment import Experiment, Verdict
 from agent57.experiments.experiment import Results as Outcomes
+from agent57.terminal.progress import say
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -61,7 +62,7 @@ def main(args: list[str], console: Console) -> None:
     with QueueView(console) as view:
         found = reproduce(experiment, known.budget, runs, out, known.jobs, view)
     show(experiment, found.results, found.verdicts, console)
-    console.print(f"card, data and figures: {out}", markup=False, highlight=False)
+    say(console, f"card, data and figures: {out}")
     if not found.is_claim_met:
         raise RunFailed(f"{known.name} fell short of the paper's claim; see {out}")
 
@@ -79,7 +80,7 @@ def show(
     console.print(table)
     for verdict in verdicts:
         text = f"{verdict.word}: {verdict.goal}: {verdict.value:,.4g}"
-        console.print(text, highlight=False, markup=False, soft_wrap=True)
+        say(console, text)
 
 
 def listing() -> Table:

@@ -14,7 +14,7 @@ from agent57.commands.options import parse, vouch
 from agent57.config import Config, ConfigError, EnvConfig, require
 from agent57.presets import flatten, make_config
 from agent57.storage.folder import read_config_file
-from agent57.terminal.progress import waiting
+from agent57.terminal.progress import say, waiting
 
 DEFAULT_ENV = "pong"
 SETTLED = {  # fields that options of their own decide
@@ -84,7 +84,7 @@ def main(args: list[str], console: Console) -> int:
 
         texts = announcements(known.env or config.env.name, config.env)
     for text in texts:
-        console.print(text, markup=False, highlight=False, soft_wrap=True)
+        say(console, text)
     with (
         mirrored(out, config) if known.wandb else nullcontext(),
         watched(out) if known.watch else nullcontext(),

@@ -32,7 +32,7 @@ from agent57.storage.files import RunFolderLost, write_atomic
 from agent57.storage.folder import CHECKPOINTS, RunFolder, check_free, read_config
 from agent57.storage.journal import Journal
 from agent57.terminal.live import TerminalView, duration
-from agent57.terminal.progress import waiting
+from agent57.terminal.progress import say, waiting
 from agent57.threads import use_threads
 from agent57.video.lane_files import LaneWriter
 
@@ -80,11 +80,11 @@ def _announce(config: Config, out: Path, device: torch.device, console: Console)
     run = config.run
     length = f"{run.frames:,} frames, seed {run.seed}, in {out}"
     task = f"training {run.agent} on {config.env.name} at {run.scale} scale: {length}"
-    console.print(task, markup=False, highlight=False, soft_wrap=True)
+    say(console, task)
     if device.type == "cpu":
         with waiting(console, "measuring this machine"):
             expected = expectation(config)
-        console.print(expected, markup=False, highlight=False, soft_wrap=True)
+        say(console, expected)
 
 
 def resume(
@@ -138,7 +138,7 @@ def _warn(console: Console, text: str) -> None:
         warnings.warn(text, RuntimeWarning, stacklevel=2)
         return
     with contextlib.suppress(OSError):  # a terminal that is gone must not end a run
-        console.print(text, style="yellow", markup=False, highlight=False, soft_wrap=True)
+        say(console, text, style="yellow")
 
 
 def _run(
@@ -269,8 +269,8 @@ def _say_goodbye(
     """Say how far the run came and how to go on; whether it is finished."""
     done = frames >= config.run.frames
     verb = "finished" if done else "stopped"
-    console.print(f"{verb} after {frames:,} frames and {duration(journal.seconds)} of training")
+    say(console, f"{verb} after {frames:,} frames and {duration(journal.seconds)} of training")
     command = f"agent57 resume {path}" + (" --trust" if needs_trust(config.env) else "")
     command += f" --frames {2 * config.run.frames}" if done else ""
-    console.print(f"go on with: {command}", markup=False, highlight=False, soft_wrap=True)
+    say(console, f"go on with: {command}")
     return done

@@ -1,4 +1,4 @@
-"""Progress and time left of a long command: a bar on a terminal, elsewhere a line now and then."""
+"""Lines of text, and the progress of a long command: a bar on a terminal, else a line at times."""
 
 import time
 from contextlib import AbstractContextManager, nullcontext
@@ -17,6 +17,11 @@ def waiting(console: Console, text: str) -> AbstractContextManager[object]:
     if not console.is_terminal or console.quiet:
         return nullcontext()
     return console.status(Text(f"{text} ..."), spinner="dots")
+
+
+def say(console: Console, text: str, style: str | None = None) -> None:
+    """Print a text as it is: no markup, no highlights, no line breaks of its own."""
+    console.print(text, style=style, markup=False, highlight=False, soft_wrap=True)
 
 
 class ProgressView:
@@ -60,8 +65,4 @@ class ProgressView:
         self._last_line = now
         elapsed = now - self._started
         left = duration(elapsed * (self._total - done) / done) if done else "unknown"
-        self._console.print(
-            f"{self._label}: {done} of {self._total} {self._unit}, left {left}",
-            markup=False,
-            highlight=False,
-        )
+        say(self._console, f"{self._label}: {done} of {self._total} {self._unit}, left {left}")

@@ -7,9 +7,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from rich.console import Console
-from rich.table import Table
-from rich.text import Text
 
 from agent57.config import ConfigError, require
 from agent57.envs.make import make_env
@@ -18,7 +15,7 @@ from agent57.player import Player
 from agent57.runtime.run import RunFailed, choose_device
 from agent57.scores.published import human_normalised, suite_games
 from agent57.storage.files import make_own_folder, write_atomic
-from agent57.storage.folder import check_json, write_json
+from agent57.terminal.evaluation_view import EvaluationView
 from agent57.terminal.progress import ProgressView
 from agent57.threads import use_threads
 from agent57.trained.policy_file import read_trained
@@ -134,16 +131,14 @@ def play_episodes(
     return [finished[i] for i in range(num_episodes)]
 
 
-def evaluate(path: Path, trial: Trial, json_file: Path | None, console: Console) -> dict[str, Any]:
-    """Play episodes and print a table; write the video and the numbers if asked to."""
+def evaluate(path: Path, trial: Trial, view: EvaluationView) -> dict[str, Any]:
+    """Play episodes, write the video if asked to, and return the numbers."""
     if trial.video is not None:
         check_video(trial.video)
-    if json_file is not None:
-        check_json(json_file)
     device = choose_device(trial.device)
     run = read_trained(path)
     for text in run.damaged:
-        console.print(f"{text}: using the checkpoint before it", markup=False, highlight=False)
+        view.say(f"{text}: using the checkpoint before it")
     arm = run.choose_arm(trial.arm)
     use_threads(run.config.run.threads)
     env = make_env(run.config.env, min(trial.episodes, MAX_LANES))
@@ -151,7 +146,7 @@ def evaluate(path: Path, trial: Trial, json_file: Path | None, console: Console)
     player = run.make_player(env, epsilon, trial.seed, device)
     film = _film(run, arm, trial)
     try:
-        with ProgressView(console, f"playing {path}", trial.episodes, "episodes") as progress:
+        with view.progress(path, trial.episodes) as progress:
             episodes = play_episodes(player, env, arm, trial.episodes, progress, film)
     except (EnvironmentFault, FloatingPointError) as error:
         raise RunFailed(str(error)) from error
@@ -159,14 +154,11 @@ def evaluate(path: Path, trial: Trial, json_file: Path | None, console: Console)
         env.close()
         filmed = film.close() if film is not None else ""
     result = summary(run, arm, epsilon, trial.seed, episodes)
-    console.print(_table(result))
+    view.show(result)
     if trial.video is not None:
         if path.is_dir():
-            _keep_in_run(trial.video, path, console)
-        console.print(f"video: {trial.video} ({filmed})", markup=False, highlight=False)
-    if json_file is not None:
-        write_json(json_file, result)
-        console.print(f"numbers: {json_file}", markup=False, highlight=False)
+            _keep_in_run(trial.video, path, view)
+        view.say(f"video: {trial.video} ({filmed})")
     return result
 
 
@@ -179,7 +171,7 @@ def _film(run: TrainedRun, arm: int, trial: Trial) -> Film | None:
     return Film(trial.video, Overlay(title, caption) if trial.overlay else None)
 
 
-def _keep_in_run(video: Path, path: Path, console: Console) -> None:
+def _keep_in_run(video: Path, path: Path, view: EvaluationView) -> None:
     """Keep a copy where the report finds it, unless the run folder cannot be written."""
     if path.resolve() in video.resolve().parents:
         return
@@ -188,8 +180,7 @@ def _keep_in_run(video: Path, path: Path, console: Console) -> None:
         make_own_folder(folder)
         write_atomic(folder / video.name, video.read_bytes())
     except OSError as error:
-        text = f"no copy of the video for the report: {folder}: {error.strerror}"
-        console.print(text, markup=False, highlight=False)
+        view.say(f"no copy of the video for the report: {folder}: {error.strerror}")
 
 
 def summary(
@@ -221,29 +212,3 @@ def summary(
     if run.config.env.name in suite_games("atari57"):
         result["hns"] = human_normalised(result["return_mean"], run.config.env.name, "agent57")
     return result
-
-
-def _spread(result: dict[str, Any]) -> str:
-    """Write the mean return, and how it varies if there are several episodes."""
-    mean = f"{result['return_mean']:,.2f}"
-    if result["num_episodes"] == 1:
-        return mean
-    low, high = f"{result['return_min']:,.2f}", f"{result['return_max']:,.2f}"
-    return f"{mean} ± {result['return_std']:,.2f}  (min {low}, max {high})"
-
-
-def _table(result: dict[str, Any]) -> Table:
-    table = Table(show_header=False)
-    rows = {
-        "run": f"{result['agent']} on {result['env']}, {result['trained_frames']:,} frames trained",
-        "arm": f"{result['arm']}{' (best)' if result['is_best_arm'] else ''}, "
-        f"beta {result['beta']:.4g}, gamma {result['gamma']:.6g}",
-        "episodes": f"{result['num_episodes']}, epsilon {result['epsilon']:g}",
-        "return": _spread(result),
-        "length": f"{result['length_mean']:,.0f} steps",
-    }
-    if "hns" in result:
-        rows["human-normalised"] = f"{100 * result['hns']:.1f} % (0 is random, 100 is human)"
-    for name, text in rows.items():
-        table.add_row(name, Text(text))
-    return table
