@@ -22,6 +22,8 @@ OWN_OPTIONS = (
 
 AGENT57 = Config()
 SMALL_TRACE = SequenceConfig(trace_length=80, replay_period=40)
+# With r^i in units of its own mean, these suit dense and sparse rewards.
+WIDE_BETAS = (0.0, 0.001, 0.003, 0.01, 0.03, 0.1, 0.2, 0.3)
 NGU_FAMILY = FamilyConfig(discounts="ngu", max_gamma=0.997)
 UNIFORM = ControllerConfig(kind="uniform")
 EXPLOIT = ControllerConfig(kind="exploit", window=3600, epsilon=0.01)
@@ -185,7 +187,7 @@ def _desktop_pixels(config: Config) -> Config:
         small,
         family=_family(
             replace(config.family, discounts="ngu"),
-            betas=(0.0, 0.001, 0.003, 0.01, 0.03, 0.1, 0.2, 0.3),
+            betas=WIDE_BETAS,
             gammas=(0.997, 0.99, 0.97),
         ),
         sequence=config.sequence,
@@ -237,7 +239,7 @@ def _laptop_vector(config: Config) -> Config:
         config,
         family=_family(
             replace(config.family, discounts="ngu"),
-            betas=(0.0, 0.001, 0.003, 0.01, 0.03, 0.1, 0.2, 0.3),
+            betas=WIDE_BETAS,
             gammas=(0.995, 0.99, 0.97),
         ),
         evaluator_controller=replace(config.evaluator_controller, window=50),

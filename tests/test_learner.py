@@ -48,6 +48,14 @@ def unroll(nets: nn.Module, batch: Batch, state: Tensor, rows: slice) -> tuple[T
     )
 
 
+def td_of(online: Tensor, target: Tensor, batch: Batch, config: Config) -> tuple[Tensor, Tensor]:
+    """TD errors under the discounts of the arms that played, and the betas of these arms."""
+    beta = torch.from_numpy(betas(config.family)).float()[batch.arm]
+    gamma = torch.from_numpy(gammas(config.family)).float()[batch.arm]
+    rates = {"beta": beta, "gamma": gamma}
+    return td_errors(online, target, batch, **rates, loss=config.learner, values="separate"), beta
+
+
 def adam_step(module: nn.Module, loss: Tensor, config: Config, name: str) -> None:
     """One first step of Adam on the clipped gradient, written out."""
     learner = config.learner
@@ -74,17 +82,7 @@ def test_an_update_by_definition(clip_norm: float) -> None:
     update = learner.update(batch)
 
     online, _ = unroll(expected.value, batch, batch.state, slice(None))
-    beta = torch.from_numpy(betas(config.family)).float()[batch.arm]
-    gamma = torch.from_numpy(gammas(config.family)).float()[batch.arm]
-    td = td_errors(
-        online,
-        online.detach(),
-        batch,
-        beta=beta,
-        gamma=gamma,
-        loss=config.learner,
-        values="separate",
-    )
+    td, beta = td_of(online, online.detach(), batch, config)
     extrinsic, intrinsic = (0.5 * (td[v] ** 2 * batch.mask).sum(0).mean() for v in (0, 1))
     assert expected.embedding is not None
     assert expected.rnd is not None
@@ -314,17 +312,7 @@ def test_targets_come_from_the_target_network_and_priorities_from_online_errors(
             parameter.add_(0.05 * torch.randn_like(parameter))
     online, _ = unroll(learner.networks.value, batch, batch.state, slice(None))
     target, _ = unroll(stale, batch, batch.state, slice(None))
-    beta = torch.from_numpy(betas(CONFIG.family)).float()[batch.arm]
-    gamma = torch.from_numpy(gammas(CONFIG.family)).float()[batch.arm]
-    td = td_errors(
-        online.detach(),
-        target.detach(),
-        batch,
-        beta=beta,
-        gamma=gamma,
-        loss=CONFIG.learner,
-        values="separate",
-    )
+    td, beta = td_of(online.detach(), target.detach(), batch, CONFIG)
     size = (td[0] + beta * td[1]).abs()
     expected = 0.9 * size.amax(0) + 0.1 * size.mean(0)
     torch.testing.assert_close(learner.update(batch).priorities, expected)

@@ -5,22 +5,19 @@ The last observation of a game that is over is the emulator's: it breaks off bef
 picture. It is never bootstrapped from. The last observation before the time cap is a true one.
 """
 
-from typing import Any
-
 import numpy as np
 
 from agent57.config import EnvConfig, require
 from agent57.envs.emulator import SCREEN, Camera, make_emulator
 from agent57.envs.games import ATARI_GAMES
-from agent57.envs.lanes import EpisodeLog, Lanes, pending
-from agent57.envs.rebuild import rebuild
-from agent57.envs.spec import EpisodeRecord, Step
+from agent57.envs.lanes import LoggedEnv, pending
+from agent57.envs.spec import Step
 from agent57.types import EnvSpec
 
 MIN_FRAME_SIZE = 36  # pixels; what the pixel torso needs
 
 
-class AtariEnv:
+class AtariEnv(LoggedEnv):
     """E lanes of one game, played by the emulator's own threads.
 
     Lanes in colour observe the screen itself: no network takes it, but drawing it is free.
@@ -34,12 +31,11 @@ class AtariEnv:
             config.frame_size >= MIN_FRAME_SIZE,
             f"env.frame_size must be at least {MIN_FRAME_SIZE}, got {config.frame_size}",
         )
-        self.num_lanes = num_lanes
         self._config = config
         self._in_colour = in_colour
         size = SCREEN if in_colour else (config.frame_size, config.frame_size)
         self._emulator = make_emulator(game, num_lanes, config, grayscale=not in_colour, size=size)
-        self.spec = EnvSpec(
+        spec = EnvSpec(
             name=game,
             kind="pixels",
             observation_shape=(1, *size, 3) if in_colour else (1, *size),
@@ -50,9 +46,7 @@ class AtariEnv:
                 action.name.lower() for action in self._emulator.ale.get_action_set()
             ),
         )
-        self._lanes = Lanes(game, num_lanes, self.spec.num_actions)
-        self._log = EpisodeLog(num_lanes, self.spec.num_actions)
-        self._observation = np.zeros((num_lanes, *self.spec.observation_shape), np.uint8)
+        super().__init__(spec, num_lanes)
         self._cameras: dict[int, Camera] = {}
         self._first_frames = np.zeros(num_lanes, np.int64)
 
@@ -65,8 +59,7 @@ class AtariEnv:
                     seed=seeds[lanes].astype(np.int64), options={"reset_mask": lanes}
                 )
             self._first_frames[lanes] = told["episode_frame_number"][lanes]
-            self._lanes.begin(lanes)
-            self._log.begin(lanes, seeds)
+            self._began(lanes, seeds)
         return self._observation
 
     def step(self, action: np.ndarray) -> Step:
@@ -77,14 +70,8 @@ class AtariEnv:
         reward = reward.astype(np.float32)
         self._log.record(action, reward)
         num_frames = self._log.num_steps * self._config.frame_skip
-        truncated = (num_frames >= self._config.max_episode_frames) & ~terminated
-        self._lanes.end(terminated | truncated)
-        return Step(
-            observation=self._observation,
-            reward=reward,
-            terminated=terminated,
-            truncated=truncated,
-        )
+        truncated = num_frames >= self._config.max_episode_frames
+        return self._outcome(reward, terminated, truncated)
 
     def render(self, lane: int) -> np.ndarray:
         """The lane's screen in colour, [210, 160, 3] uint8.
@@ -102,18 +89,6 @@ class AtariEnv:
     def first_frames(self, lane: int) -> int:
         """Return the emulator frames of no-op that the lane's episode began with."""
         return int(self._first_frames[lane])
-
-    def running_episode(self, lane: int) -> EpisodeRecord | None:
-        """Return the seed and the actions of the lane's episode."""
-        return self._log.record_of(lane)
-
-    def state_dict(self) -> dict[str, Any]:
-        """Seeds, actions and current observations of the running episodes."""
-        return self._log.state_dict(self._lanes, self._observation)
-
-    def load_state_dict(self, state: dict[str, Any]) -> np.ndarray:
-        """Replay the saved episodes; a mask of the lanes that came out the same."""
-        return rebuild(self, state)
 
     def close(self) -> None:
         """Release the emulators."""

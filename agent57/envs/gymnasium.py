@@ -30,10 +30,9 @@ from gymnasium.vector import AsyncVectorEnv, AutoresetMode, SyncVectorEnv, Vecto
 from gymnasium.vector.utils import iterate
 
 from agent57.config import ConfigError, EnvConfig, require
-from agent57.envs.lanes import EpisodeLog, Lanes, pending
+from agent57.envs.lanes import LoggedEnv, pending
 from agent57.envs.own import maker_of, takes_num_envs
-from agent57.envs.rebuild import rebuild
-from agent57.envs.spec import EnvironmentFault, EpisodeRecord, Step
+from agent57.envs.spec import EnvironmentFault, Step
 from agent57.envs.views import actions_of, part_names, view_of
 from agent57.types import EnvSpec
 
@@ -46,23 +45,18 @@ if importlib.util.find_spec("ale_py") is not None:
     gymnasium.register_envs(importlib.import_module("ale_py"))
 
 
-class GymnasiumEnv:
+class GymnasiumEnv(LoggedEnv):
     """E lanes of one Gymnasium id, in this process or one process each.
 
     `max_episode_frames` caps an episode beside the environment's own time limit, one frame a step.
     """
 
     def __init__(self, config: EnvConfig, num_lanes: int) -> None:
-        self.spec, self._render_mode = _survey(config)
-        self.num_lanes = num_lanes
-        self._lanes = Lanes(config.name, num_lanes, self.spec.num_actions)
-        self._log = EpisodeLog(num_lanes, self.spec.num_actions)
+        spec, self._render_mode = _survey(config)
+        super().__init__(spec, num_lanes)
         self._max_steps = config.max_episode_frames
         self._step_seconds = config.step_seconds
         self._envs: Any = _make_lanes(config, num_lanes, self._render_mode)
-        self._observation = np.zeros(
-            (num_lanes, *self.spec.observation_shape), self.spec.observation_dtype
-        )
 
     def reset(self, lanes: np.ndarray, seeds: np.ndarray) -> np.ndarray:
         """Start a new episode in the lanes of the mask; the current observations of all lanes."""
@@ -71,8 +65,7 @@ class GymnasiumEnv:
             options = {"reset_mask": lanes.copy()}
             self._observation, _ = self._ask("reset", seed=seeds.tolist(), options=options)
             self._check_finite("observation", self._observation)
-            self._lanes.begin(lanes)
-            self._log.begin(lanes, seeds)
+            self._began(lanes, seeds)
         return self._observation
 
     def step(self, action: np.ndarray) -> Step:
@@ -84,14 +77,8 @@ class GymnasiumEnv:
         self._check_finite("observation", self._observation)
         self._check_finite("reward", reward)
         self._log.record(action, reward)
-        truncated = (truncated | (self._log.num_steps >= self._max_steps)) & ~terminated
-        self._lanes.end(terminated | truncated)
-        return Step(
-            observation=self._observation,
-            reward=reward,
-            terminated=terminated,
-            truncated=truncated,
-        )
+        truncated = truncated | (self._log.num_steps >= self._max_steps)
+        return self._outcome(reward, terminated, truncated)
 
     def render(self, lane: int) -> np.ndarray:
         """The lane's picture as the environment draws it, [Y, X, 3] uint8."""
@@ -101,18 +88,6 @@ class GymnasiumEnv:
         if isinstance(self._envs, SyncVectorEnv):
             return _picture(self._call("render", self._envs.envs[lane].render))
         return _picture(self._call("render", self._envs.render)[lane])
-
-    def running_episode(self, lane: int) -> EpisodeRecord | None:
-        """Return the seed and the actions of the lane's episode."""
-        return self._log.record_of(lane)
-
-    def state_dict(self) -> dict[str, Any]:
-        """Seeds, actions and current observations of the running episodes."""
-        return self._log.state_dict(self._lanes, self._observation)
-
-    def load_state_dict(self, state: dict[str, Any]) -> np.ndarray:
-        """Replay the saved episodes; a mask of the lanes that came out the same."""
-        return rebuild(self, state)
 
     def close(self) -> None:
         """Release the lanes and their processes."""

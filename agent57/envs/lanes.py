@@ -2,7 +2,8 @@
 
 `Lanes` knows which lanes have a running episode, and refuses calls that no environment could
 answer. `EpisodeLog` holds running episodes as seeds and actions: enough to play them again, exactly
-(`rebuild.py`). `pending` tells a watcher in another thread which call is under way.
+(`rebuild.py`). `LoggedEnv` is what the environments that use both share. `pending` tells a watcher
+in another thread which call is under way.
 """
 
 import threading
@@ -14,7 +15,9 @@ from typing import Any
 import numpy as np
 import torch
 
-from agent57.envs.spec import MAX_SEED, EpisodeRecord
+from agent57.envs.rebuild import rebuild
+from agent57.envs.spec import MAX_SEED, EpisodeRecord, Step, VectorEnv
+from agent57.types import EnvSpec
 
 FIRST_CAPACITY = 1024  # actions per lane before the log grows
 _calls: dict[int, list[tuple[str, float]]] = {}  # by thread; a call may contain another
@@ -139,6 +142,45 @@ class EpisodeLog:
             "returns": torch.from_numpy(self.returns.copy()),
             "actions": torch.from_numpy(self._actions[is_played]),  # lane after lane
         }
+
+
+class LoggedEnv(VectorEnv):
+    """E lanes whose episodes follow from their seeds and actions; these are all that is saved."""
+
+    def __init__(self, spec: EnvSpec, num_lanes: int) -> None:
+        self.spec = spec
+        self.num_lanes = num_lanes
+        self._lanes = Lanes(spec.name, num_lanes, spec.num_actions)
+        self._log = EpisodeLog(num_lanes, spec.num_actions)
+        self._observation = np.zeros((num_lanes, *spec.observation_shape), spec.observation_dtype)
+
+    def _began(self, lanes: np.ndarray, seeds: np.ndarray) -> None:
+        """Note that the lanes of the mask have new episodes."""
+        self._lanes.begin(lanes)
+        self._log.begin(lanes, seeds)
+
+    def _outcome(self, reward: np.ndarray, terminated: np.ndarray, truncated: np.ndarray) -> Step:
+        """Note which episodes ended; the step with the current observations."""
+        truncated = truncated & ~terminated
+        self._lanes.end(terminated | truncated)
+        return Step(
+            observation=self._observation,
+            reward=reward,
+            terminated=terminated,
+            truncated=truncated,
+        )
+
+    def running_episode(self, lane: int) -> EpisodeRecord | None:
+        """Return the seed and the actions of the lane's episode."""
+        return self._log.record_of(lane)
+
+    def state_dict(self) -> dict[str, Any]:
+        """Seeds, actions and current observations of the running episodes."""
+        return self._log.state_dict(self._lanes, self._observation)
+
+    def load_state_dict(self, state: dict[str, Any]) -> np.ndarray:
+        """Replay the saved episodes; a mask of the lanes that came out the same."""
+        return rebuild(self, state)
 
 
 @contextmanager

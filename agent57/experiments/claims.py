@@ -70,6 +70,12 @@ def former_vectors(config: Config) -> Config:
     )
 
 
+def one_seed_or(num_seeds: int, *, frames: int) -> dict[str, Budget]:
+    """Train one seed in minutes, and several for a result, for the same frames."""
+    budget = Budget(frames=frames, num_seeds=1, num_episodes=32)
+    return {"minutes": budget, "full": replace(budget, num_seeds=num_seeds)}
+
+
 PONG = Experiment(
     name="pong",
     claim="it learns Atari games from pixels",
@@ -131,10 +137,7 @@ DISCOUNT = Experiment(
         "agent57": Contestant(agent="agent57"),
         IMPATIENT: Contestant(agent="r2d2-retrace-long-trace"),
     },
-    budgets={
-        "minutes": Budget(frames=600_000, num_seeds=1, num_episodes=32),
-        "full": Budget(frames=600_000, num_seeds=3, num_episodes=32),
-    },
+    budgets=one_seed_or(3, frames=600_000),
     criteria=(
         reaches("agent57", 0.95 * Discounting.optimal_return),
         Criterion(
@@ -216,10 +219,7 @@ EXPLORATION_BANDIT = Experiment(
         "uniform choice": Contestant(agent="agent57", change=without_bandits),
         "r2d2": Contestant(agent="r2d2"),
     },
-    budgets={
-        "minutes": Budget(frames=500_000, num_seeds=1, num_episodes=32),
-        "full": Budget(frames=500_000, num_seeds=6, num_episodes=32),
-    },
+    budgets=one_seed_or(6, frames=500_000),
     criteria=(
         reaches("agent57", 0.9 * Mine.optimal_return),
         Criterion(

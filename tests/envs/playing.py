@@ -41,6 +41,24 @@ def assert_same(left: list[np.ndarray], right: list[np.ndarray]) -> None:
     assert all(np.array_equal(a, b) for a, b in zip(left, right, strict=True))
 
 
+def assert_masked_resets_leave_lane_0_alone(
+    env: VectorEnv, alone: VectorEnv, num_steps: int, period: int
+) -> None:
+    """Lane 0 of two plays like a lane alone, though lane 1 is reset every `period` steps."""
+    begin(env)
+    begin(alone)
+    for t in range(num_steps):
+        action = t % env.spec.num_actions
+        step = env.step(np.array([action, 1]))
+        single = alone.step(np.array([action]))
+        assert np.array_equal(step.observation[0], single.observation[0])
+        if t % period == 0:
+            observation = env.reset(np.array([False, True]), np.array([0, t]))
+            assert np.array_equal(observation[0], single.observation[0])
+    env.close()
+    alone.close()
+
+
 def through_file(state: dict[str, Any]) -> dict[str, Any]:
     """The state as a checkpoint gives it back: nothing but tensors and plain containers."""
     file = io.BytesIO()

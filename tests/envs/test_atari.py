@@ -10,6 +10,7 @@ from agent57.envs.emulator import SCREEN
 from agent57.envs.games import ATARI_GAMES
 from agent57.scores.published import suite_games
 from tests.envs.playing import (
+    assert_masked_resets_leave_lane_0_alone,
     assert_resumes_exactly,
     assert_same,
     begin,
@@ -103,17 +104,7 @@ def test_without_no_ops_seeds_do_not_matter():
 
 def test_a_masked_reset_leaves_other_lanes_alone():
     env, alone = atari("breakout", 2), atari("breakout", 1)
-    begin(env)
-    begin(alone)
-    for t in range(12):
-        step = env.step(np.array([t % 18, 1]))
-        single = alone.step(np.array([t % 18]))
-        assert np.array_equal(step.observation[0], single.observation[0])
-        if t % 6 == 0:
-            observation = env.reset(np.array([False, True]), np.array([0, t]))
-            assert np.array_equal(observation[0], single.observation[0])
-    env.close()
-    alone.close()
+    assert_masked_resets_leave_lane_0_alone(env, alone, 12, period=6)
 
 
 def test_the_cap_truncates_with_the_true_last_observation():

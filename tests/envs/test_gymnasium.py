@@ -14,6 +14,7 @@ from agent57.envs import gymnasium as module
 from agent57.envs.gymnasium import GymnasiumEnv, is_registered, unknown_name
 from agent57.envs.spec import EnvironmentFault
 from tests.envs.playing import (
+    assert_masked_resets_leave_lane_0_alone,
     assert_resumes_exactly,
     assert_same,
     begin,
@@ -196,16 +197,7 @@ def test_lanes_in_processes_play_like_lanes_in_this_one():
 
 def test_a_masked_reset_leaves_other_lanes_alone():
     env, alone = gym("CartPole-v1", 2), gym("CartPole-v1", 1)
-    begin(env)
-    begin(alone)
-    for t in range(8):
-        step = env.step(np.array([t % 2, 0]))
-        single = alone.step(np.array([t % 2]))
-        assert np.array_equal(step.observation[0], single.observation[0])
-        observation = env.reset(np.array([False, True]), np.array([0, t]))
-        assert np.array_equal(observation[0], single.observation[0])
-    env.close()
-    alone.close()
+    assert_masked_resets_leave_lane_0_alone(env, alone, 8, period=1)
 
 
 def test_a_time_limit_truncates_with_the_true_last_observation():

@@ -1,4 +1,4 @@
-"""Lanes that play made-up episodes, kept whole, and the windows these must give by definition."""
+"""Lanes that play made-up episodes, which are kept whole."""
 
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
@@ -6,10 +6,10 @@ from typing import Any, NamedTuple
 import numpy as np
 import torch
 
-from agent57.config import ReplayConfig, SequenceConfig
+from agent57.config import SequenceConfig
 from agent57.replay.assembler import Assembler
 from agent57.replay.block import Block, Layout
-from agent57.types import Batch, Played, Windows
+from agent57.types import Played, Windows
 
 PIXELS = Layout(
     observation_shape=(1, 16, 16),
@@ -30,10 +30,6 @@ VECTOR = Layout(
 PAIR = SequenceConfig(trace_length=8, replay_period=4)  # windows of two blocks
 SINGLE = SequenceConfig(trace_length=4, replay_period=4)
 TRIPLE = SequenceConfig(trace_length=8, replay_period=4, burn_in=4)
-
-
-def replay_config(**changes: float) -> ReplayConfig:
-    return ReplayConfig(**{"capacity": 1000, "min_windows": 1, "threads": 2, **changes})
 
 
 @dataclass
@@ -177,64 +173,3 @@ def play_episode(
         blocks += assembled.blocks
         traces += assembled.traces
     return blocks, traces
-
-
-def window_starts(episode: Episode, sequence: SequenceConfig) -> list[int]:
-    """First steps of the windows of a finished episode."""
-    num_blocks = -(-episode.length // sequence.replay_period)
-    return [
-        k * sequence.replay_period
-        for k in range(max(1, num_blocks - sequence.blocks_per_window + 1))
-    ]
-
-
-def window_by_definition(episode: Episode, start: int, sequence: SequenceConfig, layout: Layout):
-    """The columns that `Batch` must have for this window, row by row."""
-    zero = np.zeros(layout.observation_shape, layout.observation_dtype)
-    observations = [row["observation"] for row in episode.rows] + [episode.final_observation]
-    columns: dict[str, list] = {name: [] for name in Batch.__dataclass_fields__}
-    for t in range(start, start + sequence.window_length + 1):
-        columns["observation"].append(observations[t] if t <= episode.length else zero)
-        for name in ("action", "extrinsic", "intrinsic"):
-            is_real = 0 < t <= episode.length
-            columns[f"previous_{name}"].append(episode.rows[t - 1][name] if is_real else 0)
-    for t in range(start, start + sequence.window_length):
-        is_real = t < episode.length
-        for name in ("action", "extrinsic", "intrinsic"):
-            columns[name].append(episode.rows[t][name] if is_real else 0)
-        columns["action_prob"].append(episode.rows[t]["action_prob"] if is_real else 1)
-        is_end = t == episode.length - 1 and episode.is_terminated
-        columns["discount"].append(float(is_real and not is_end))
-        columns["mask"].append(is_real)
-    window = {name: np.array(column) for name, column in columns.items() if column}
-    return window | {
-        "arm": episode.arm,
-        "start": start,
-        "state": episode.rows[start]["state"],
-    }
-
-
-def batch_column(batch: Batch, column: int) -> dict[str, np.ndarray]:
-    """One window of a batch under the names of `window_by_definition`."""
-    window = {}
-    for name in Batch.__dataclass_fields__:
-        tensor = getattr(batch, name)
-        if name in ("arm", "start"):
-            window[name] = tensor[column].numpy()
-        elif name == "state":
-            window[name] = tensor[:, :, column].numpy()
-        elif name not in ("key", "probability"):
-            window[name] = tensor[:, column].numpy()
-    return window
-
-
-def assert_same_window(actual: dict, expected: dict) -> None:
-    """Bit for bit."""
-    assert actual.keys() == expected.keys()
-    for name in expected:
-        assert np.array_equal(actual[name], expected[name]), name
-
-
-def assert_same_batch(actual: Batch, expected: Batch) -> None:
-    for name in Batch.__dataclass_fields__:
-        assert torch.equal(getattr(actual, name), getattr(expected, name)), name

@@ -7,18 +7,8 @@ import torch
 
 from agent57.replay.block import Decoder
 
-from .episodes import (
-    PAIR,
-    PIXELS,
-    SINGLE,
-    TRIPLE,
-    VECTOR,
-    Lanes,
-    make_assembler,
-    play_episode,
-    window_by_definition,
-    window_starts,
-)
+from .definition import window_by_definition, window_starts
+from .episodes import PAIR, PIXELS, SINGLE, TRIPLE, VECTOR, Lanes, make_assembler, play_episode
 
 
 def lengths(blocks) -> list[int]:

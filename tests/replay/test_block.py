@@ -5,7 +5,7 @@ import tracemalloc
 import numpy as np
 import pytest
 
-from agent57.replay.block import Block, Layout
+from agent57.replay.block import Block
 
 from .episodes import PAIR, PIXELS, SINGLE, TRIPLE, VECTOR
 
@@ -90,14 +90,7 @@ def test_actions_take_as_few_bytes_as_they_can(num_actions, action_bytes):
 
 
 def test_layout_sizes_by_hand():
-    assert Layout(
-        observation_shape=(1, 84, 84),
-        observation_dtype="uint8",
-        num_actions=18,
-        num_values=2,
-        num_cores=2,
-        state=512,
-    ).state_shape == (2, 2, 512)
+    assert dataclasses.replace(PIXELS, num_cores=2, state=512).state_shape == (2, 2, 512)
 
 
 def test_which_blocks_complete_a_window_by_hand():

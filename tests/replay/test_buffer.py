@@ -8,27 +8,24 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from agent57.config import ReplayConfig
 from agent57.replay import buffer
 from agent57.replay.block import Block
 from agent57.replay.buffer import PRIORITY_FLOOR, Replay
 from agent57.replay.sum_tree import SumTree
 
-from .episodes import (
-    PAIR,
-    PIXELS,
-    SINGLE,
-    TRIPLE,
-    VECTOR,
-    Lanes,
+from .definition import (
     assert_same_batch,
     assert_same_window,
     batch_column,
-    make_assembler,
-    play_episode,
-    replay_config,
     window_by_definition,
     window_starts,
 )
+from .episodes import PAIR, PIXELS, SINGLE, TRIPLE, VECTOR, Lanes, make_assembler, play_episode
+
+
+def replay_config(**changes: float) -> ReplayConfig:
+    return ReplayConfig(**{"capacity": 1000, "min_windows": 1, "threads": 2, **changes})
 
 
 def make_replay(sequence=PAIR, layout=VECTOR, seed=0, **config) -> Replay:

@@ -7,21 +7,14 @@ import torch
 from agent57.replay.window import WindowReader
 from agent57.types import Batch
 
-from .episodes import (
-    PAIR,
-    PIXELS,
-    SINGLE,
-    TRIPLE,
-    VECTOR,
-    Lanes,
+from .definition import (
     assert_same_batch,
     assert_same_window,
     batch_column,
-    make_assembler,
-    play_episode,
     window_by_definition,
     window_starts,
 )
+from .episodes import PAIR, PIXELS, SINGLE, TRIPLE, VECTOR, Lanes, make_assembler, play_episode
 
 
 def windows_of(blocks, sequence):
@@ -111,14 +104,7 @@ def test_threads_change_nothing_by_law():
 
 
 def test_a_network_without_core_has_an_empty_state():
-    layout = type(PIXELS)(
-        observation_shape=(2,),
-        observation_dtype="float32",
-        num_actions=2,
-        num_values=2,
-        num_cores=2,
-        state=0,
-    )
+    layout = dataclasses.replace(VECTOR, num_values=2, num_cores=2, state=0)
     blocks, _ = play_episode(Lanes(1, layout), make_assembler(PAIR, layout), 5)
     batch = read([blocks], PAIR, layout)
     assert batch.state.shape == (2, 2, 1, 0)

@@ -117,6 +117,15 @@ def settle_in(num_threads: int) -> None:
     torch.set_num_threads(num_threads)
 
 
+def _restore(part: Actor | Evaluator, state: State | None, lasting: bytes | None) -> int:
+    """Load what a new process goes on from; the number of running episodes that were dropped."""
+    if state is not None:
+        return int(part.load_state_dict(state).sum())
+    if lasting is not None:
+        part.load_lasting_state(unpacked(lasting))
+    return 0
+
+
 class ActorWorker:
     """Lanes `index` x E to (`index` + 1) x E of the run."""
 
@@ -142,12 +151,8 @@ class ActorWorker:
         self._actor = Actor(
             config, env, self._layout, lambda: self._published, device, self._index * lanes
         )
-        if state is not None:
-            self._is_in_play = True
-            return int(self._actor.load_state_dict(state).sum())
-        if lasting is not None:
-            self._actor.load_lasting_state(unpacked(lasting))
-        return 0
+        self._is_in_play = state is not None
+        return _restore(self._actor, state, lasting)
 
     def play(self, weights: Arrays, version: int) -> tuple[list[Block], PlayReport]:
         """Play with these weights until they are to be pulled again: the blocks, and what to tell.
@@ -206,12 +211,8 @@ class EvaluatorWorker:
         env = make_env(self._config.env, self._config.evaluator.lanes)
         cpu = torch.device("cpu")
         self._evaluator = Evaluator(self._config, env, lambda: self._published, cpu)
-        if state is not None:
-            self._is_in_play = True
-            return int(self._evaluator.load_state_dict(state).sum())
-        if lasting is not None:
-            self._evaluator.load_lasting_state(unpacked(lasting))
-        return 0
+        self._is_in_play = state is not None
+        return _restore(self._evaluator, state, lasting)
 
     def play(self, weights: Arrays, version: int, frames: int) -> PlayReport:
         """Play a while; these weights are there for the phase that begins. `frames`: so far."""
