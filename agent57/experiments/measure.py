@@ -6,7 +6,8 @@ from pathlib import Path
 import numpy as np
 import torch
 
-from agent57.envs.atari_memory import rooms_visited
+from agent57.config import EnvConfig
+from agent57.envs.games import ATARI_GAMES
 from agent57.envs.make import make_env
 from agent57.envs.spec import EpisodeRecord
 from agent57.experiments.experiment import Budget, Experiment, Outcome
@@ -34,7 +35,7 @@ def measure(
     edges = np.linspace(0, frames, NUM_BINS + 1)[1:]
     plays, arm_returns = arm_bins(history, edges)
     at = [row["frames"] for row in evaluated]
-    rooms = rooms_visited(finals[run.best_arm].records, run.config.env)
+    rooms = _rooms_visited(finals[run.best_arm].records, run.config.env)
     return Outcome(
         label=label,
         agent=experiment.contestants[label].agent,
@@ -56,7 +57,7 @@ def measure(
         folder=folder,
         rewarded=binned_mean(at, [float(row["return"] > 0) for row in evaluated], edges),
         novelty=binned_mean(*_columns(history.column("curiosity/novelty")), edges),
-        rooms=tuple(frozenset(seen) for seen in rooms or ()),
+        rooms=rooms,
     )
 
 
@@ -108,6 +109,15 @@ def film_best(run: TrainedRun, epsilon: float, num_episodes: int, file: Path) ->
         env.close()
         film.close()
     return episode.episode_return
+
+
+def _rooms_visited(records: list[EpisodeRecord], config: EnvConfig) -> tuple[frozenset[int], ...]:
+    """The rooms that each episode saw; none where the game's rooms are not known."""
+    if config.name not in ATARI_GAMES:
+        return ()
+    from agent57.envs.atari_memory import rooms_visited  # needs the emulator, an extra
+
+    return tuple(frozenset(seen) for seen in rooms_visited(records, config) or ())
 
 
 def _columns(points: list[tuple[float, float]]) -> tuple[list[float], list[float]]:

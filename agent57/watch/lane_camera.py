@@ -13,7 +13,7 @@ import numpy as np
 from PIL import Image
 
 from agent57.config import ConfigError, EnvConfig
-from agent57.envs.atari import ATARI_GAMES, AtariEnv
+from agent57.envs.games import ATARI_GAMES
 from agent57.envs.make import make_env
 from agent57.envs.spec import EnvironmentFault, VectorEnv
 
@@ -59,6 +59,8 @@ class LaneCamera:
     def _make_env(self) -> VectorEnv:
         game = self._config.name
         if game in ATARI_GAMES:
+            from agent57.envs.atari import AtariEnv  # needs the emulator, an extra
+
             return AtariEnv(game, 1, self._config, in_colour=True)
         return make_env(self._config, 1)
 
