@@ -4,7 +4,6 @@ python examples/own_torso_and_controller.py [FRAMES]
 """
 
 import sys
-from collections import deque
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -15,8 +14,6 @@ if TYPE_CHECKING:
     from torch import nn
 
     from agent57.config import ControllerConfig
-
-WINDOW = 100  # episodes that a controller remembers
 
 
 def make_torso(shape: tuple[int, ...]) -> "nn.Module":
@@ -33,35 +30,30 @@ class Thompson:
     def __init__(
         self, config: "ControllerConfig", num_arms: int, lane: int, rng: np.random.Generator
     ) -> None:
-        self._num_arms, self._rng = num_arms, rng
-        self._episodes: deque[tuple[int, float]] = deque(maxlen=WINDOW)
+        self._rng = rng
+        self._sums = np.zeros((3, num_arms))  # plays, returns and their squares
 
     def select(self) -> int:
-        counts, means = self.statistics()
-        returns = [episode_return for _, episode_return in self._episodes]
-        spread = float(np.std(returns)) + 1e-3 if returns else 1.0
-        draws = self._rng.normal(means, spread / np.sqrt(np.maximum(counts, 1)))
-        return int(np.argmax(np.where(counts > 0, draws, np.inf)))  # arms that wait come first
+        plays, means = self.statistics()
+        spread = np.sqrt(np.maximum(self._sums[2] / np.maximum(plays, 1) - means**2, 0)) + 1e-3
+        draws = self._rng.normal(means, spread / np.sqrt(np.maximum(plays, 1)))
+        return int(np.argmax(np.where(plays > 0, draws, np.inf)))  # arms that wait come first
 
     def observe(self, arm: int, episode_return: float) -> None:
-        self._episodes.append((arm, episode_return))
+        self._sums[:, arm] += [1, episode_return, episode_return**2]
 
     def best(self) -> int:
-        counts, means = self.statistics()
-        return int(np.argmax(np.where(counts > 0, means, -np.inf)))
+        return int(np.argmax(np.where(self._sums[0] > 0, self.statistics()[1], -np.inf)))
 
     def statistics(self) -> tuple[np.ndarray, np.ndarray]:
-        counts, sums = np.zeros(self._num_arms), np.zeros(self._num_arms)
-        for arm, episode_return in self._episodes:
-            counts[arm] += 1
-            sums[arm] += episode_return
-        return counts, sums / np.maximum(counts, 1)
+        plays, returns, _ = self._sums
+        return plays, np.divide(returns, plays, out=np.zeros_like(plays), where=plays > 0)
 
     def state_dict(self) -> dict[str, Any]:
-        return {"episodes": list(self._episodes), "rng": self._rng.bit_generator.state}
+        return {"sums": self._sums.tolist(), "rng": self._rng.bit_generator.state}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        self._episodes = deque(map(tuple, state["episodes"]), maxlen=WINDOW)
+        self._sums = np.array(state["sums"])
         self._rng.bit_generator.state = state["rng"]
 
 

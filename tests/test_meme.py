@@ -22,6 +22,7 @@ from agent57.ops.meme import (
     trust_region,
 )
 from agent57.ops.policy import epsilon_greedy, sample_actions
+from agent57.ops.retrace import Rows
 from agent57.ops.td import batch_scale, td_scale
 from agent57.presets import PRESETS, difference
 from agent57.replay.buffer import Replay
@@ -212,10 +213,15 @@ def random_rows(T: int = 7, B: int = 3, A: int = 4) -> dict[str, Tensor]:
     }
 
 
+def soft_watkins(rows: dict[str, Tensor]) -> Tensor:
+    steps = Rows(rows["reward"], rows["discount"], rows["mask"])
+    return soft_watkins_targets(steps, (rows["policy"] * rows["value"]).sum(-1), rows["trace"])
+
+
 def test_soft_watkins_returns_are_the_sum_of_expected_errors_by_definition() -> None:
     """G_t = E_pi Q(x_t) + sum_k (prod lambda_i) gamma^k (r + gamma E_pi Q' - E_pi Q)."""
     rows = random_rows()
-    targets = soft_watkins_targets(**rows)
+    targets = soft_watkins(rows)
     expected = (rows["policy"] * rows["value"]).sum(-1)
     for b in range(3):
         length = int(rows["mask"][:, b].sum())
@@ -232,7 +238,7 @@ def test_soft_watkins_returns_are_the_sum_of_expected_errors_by_definition() -> 
 
 def test_without_traces_soft_watkins_is_one_step_by_law() -> None:
     rows = random_rows()
-    targets = soft_watkins_targets(**{**rows, "trace": torch.zeros_like(rows["trace"])})
+    targets = soft_watkins({**rows, "trace": torch.zeros_like(rows["trace"])})
     expected = (rows["policy"] * rows["value"]).sum(-1)[1:]
     one_step = torch.where(rows["mask"], rows["reward"] + rows["discount"] * expected, 0.0)
     torch.testing.assert_close(targets, one_step)

@@ -28,7 +28,7 @@ BASELINES_FILE = "baselines.json"
 EPSILON = 0.01
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True)
 class DeskTask:
     """One task, its budget and its target."""
 
@@ -37,61 +37,31 @@ class DeskTask:
     target: float  # mean return of the final policy
     random: float  # mean return of random play
     num_seeds: int  # three where a run takes an hour or less
-    num_episodes: int = 100  # that the final policy plays
-    elsewhere: str = ""  # what others report
+    num_episodes: int  # that the final policy plays
+    elsewhere: str  # what others report
 
 
-TASKS = (
-    DeskTask(env="CartPole-v1", frames=150_000, target=475.0, random=23.7, num_seeds=3),
-    DeskTask(env="Acrobot-v1", frames=150_000, target=-100.0, random=-494.0, num_seeds=3),
-    DeskTask(
-        env="MountainCar-v0",
-        frames=300_000,
-        target=-130.0,
-        random=-200.0,
-        num_seeds=3,
-        elsewhere="CleanRL PQN: -200, never solved",
-    ),
-    DeskTask(env="LunarLander-v3", frames=500_000, target=200.0, random=-210.0, num_seeds=3),
-    DeskTask(
-        env="MiniGrid-DoorKey-8x8-v0",
-        frames=500_000,
-        target=0.9,
-        random=0.007,
-        num_seeds=3,
-        elsewhere="DEIR: 0.908 after 123,000 steps",
-    ),
-    DeskTask(
-        env="MiniGrid-MultiRoom-N4-S5-v0",
-        frames=2_000_000,
-        target=0.7,
-        random=0.0,
-        num_seeds=1,
-        elsewhere="SB3 zoo PPO: 0.000 after 10,000,000 steps",
-    ),
-    DeskTask(
-        env="MiniGrid-KeyCorridorS3R3-v0",
-        frames=2_500_000,
-        target=0.8,
-        random=0.0,
-        num_seeds=1,
-        elsewhere="RIDE's budget: 30,000,000 steps; RAPID: about 3,000,000 with imitation",
-    ),
-    DeskTask(env="MiniGrid-MemoryS11-v0", frames=1_500_000, target=0.9, random=0.31, num_seeds=1),
-    DeskTask(
-        env="pong",
-        frames=2_000_000,
-        target=18.0,
-        random=-20.7,
-        num_seeds=1,
-        num_episodes=20,
-        elsewhere="SB3 zoo after 40,000,000 frames: PPO 21.0, DQN 20.6; "
-        "DreamerV3: 18 at 11 to 32 million frames",
-    ),
-    DeskTask(
-        env="breakout", frames=4_000_000, target=30.0, random=1.7, num_seeds=1, num_episodes=20
-    ),
-)
+# env, frames, target, random, num_seeds, num_episodes, elsewhere
+TASKS = tuple(
+    DeskTask(*row)
+    for row in (
+        ("CartPole-v1", 150_000, 475.0, 23.7, 3, 100, ""),
+        ("Acrobot-v1", 150_000, -100.0, -494.0, 3, 100, ""),
+        ("MountainCar-v0", 300_000, -130.0, -200.0, 3, 100, "CleanRL PQN: -200, never solved"),
+        ("LunarLander-v3", 500_000, 200.0, -210.0, 3, 100, ""),
+        ("MiniGrid-DoorKey-8x8-v0", 500_000, 0.9, 0.007, 3, 100,
+         "DEIR: 0.908 after 123,000 steps"),
+        ("MiniGrid-MultiRoom-N4-S5-v0", 2_000_000, 0.7, 0.0, 1, 100,
+         "SB3 zoo PPO: 0.000 after 10,000,000 steps"),
+        ("MiniGrid-KeyCorridorS3R3-v0", 2_500_000, 0.8, 0.0, 1, 100,
+         "RIDE's budget: 30,000,000 steps; RAPID: about 3,000,000 with imitation"),
+        ("MiniGrid-MemoryS11-v0", 1_500_000, 0.9, 0.31, 1, 100, ""),
+        ("pong", 2_000_000, 18.0, -20.7, 1, 20,
+         "SB3 zoo after 40,000,000 frames: PPO 21.0, DQN 20.6; "
+         "DreamerV3: 18 at 11 to 32 million frames"),
+        ("breakout", 4_000_000, 30.0, 1.7, 1, 20, ""),
+    )
+)  # fmt: skip
 
 
 def chosen_tasks(only: str) -> tuple[DeskTask, ...]:

@@ -19,7 +19,7 @@ from torch import Tensor
 
 from agent57.config import Config
 from agent57.ops.policy import epsilon_greedy
-from agent57.ops.retrace import corrected_returns, played_values
+from agent57.ops.retrace import Rows, corrected_returns, played_values
 from agent57.types import WINDOW_AXIS, Batch, Windows
 
 BITS = 53  # in the fraction of a float64
@@ -45,14 +45,9 @@ def soft_watkins_traces(
 
 
 def soft_watkins_targets(
-    reward: Float[Tensor, "T *#columns"],
-    discount: Float[Tensor, "T *#columns"],
-    mask: Bool[Tensor, "T *#columns"],
-    value: Float[Tensor, "T+1 *#columns A"],
-    policy: Float[Tensor, "T+1 *#columns A"],
-    trace: Float[Tensor, "T *#columns"],
+    rows: Rows, expected: Float[Tensor, "rows *#columns"], trace: Float[Tensor, "T *#columns"]
 ) -> Float[Tensor, "T *#columns"]:
-    """Returns of soft Watkins Q(lambda) in the space of `value` (MEME).
+    """Returns of soft Watkins Q(lambda), from the expected values E_pi q of all rows (MEME).
 
         G[t] = r[t] + d[t] (E_pi q[t+1] + c[t+1] (G[t+1] - E_pi q[t+1]))
 
@@ -60,8 +55,7 @@ def soft_watkins_targets(
     the action that was played in it.
     """
     with torch.no_grad():
-        expected = (policy * value).sum(-1)
-        return corrected_returns(reward, discount, mask, expected[:-1], expected[1:], trace)
+        return corrected_returns(rows, expected[:-1], expected[1:], trace)
 
 
 def trust_region(

@@ -8,9 +8,19 @@ them bootstraps from the observation it led to. No gradient flows through any ta
 Columns are B windows, or [V, B] for several values of each window at once.
 """
 
+from typing import NamedTuple
+
 import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
+
+
+class Rows(NamedTuple):
+    """The rewards, discounts and mask of the rows that returns are computed for."""
+
+    reward: Float[Tensor, "T *#columns"]
+    discount: Float[Tensor, "T *#columns"]
+    mask: Bool[Tensor, "T *#columns"]
 
 
 def linear_recurrence(
@@ -47,11 +57,9 @@ def retrace_traces(
 
 
 def retrace_targets(
-    reward: Float[Tensor, "T *#columns"],
-    discount: Float[Tensor, "T *#columns"],
-    mask: Bool[Tensor, "T *#columns"],
-    value: Float[Tensor, "T+1 *#columns A"],
-    policy: Float[Tensor, "T+1 *#columns A"],
+    rows: Rows,
+    value: Float[Tensor, "rows *#columns A"],
+    policy: Float[Tensor, "rows *#columns A"],
     action: Int[Tensor, "T *#columns"],
     action_prob: Float[Tensor, "T *#columns"],
     trace_decay: float,
@@ -67,13 +75,11 @@ def retrace_targets(
         played = played_values(action, value[:-1])
         trace = retrace_traces(policy[:-1], action, action_prob, trace_decay)
         expected = (policy[1:] * value[1:]).sum(-1)
-        return corrected_returns(reward, discount, mask, played, expected, trace)
+        return corrected_returns(rows, played, expected, trace)
 
 
 def corrected_returns(
-    reward: Float[Tensor, "T *#columns"],
-    discount: Float[Tensor, "T *#columns"],
-    mask: Bool[Tensor, "T *#columns"],
+    rows: Rows,
     baseline: Float[Tensor, "T *#columns"],
     expected: Float[Tensor, "T *#columns"],
     trace: Float[Tensor, "T *#columns"],
@@ -82,6 +88,7 @@ def corrected_returns(
 
     `baseline` is b, `expected` is e, the expected value of the row after each row.
     """
+    reward, discount, mask = rows
     trace = torch.where(mask, trace, 0.0)
     following = torch.cat([trace[1:], torch.zeros_like(trace[:1])])  # c[t+1]
     error = torch.where(mask, reward + discount * expected - baseline, 0.0)
@@ -90,11 +97,7 @@ def corrected_returns(
 
 
 def n_step_targets(
-    reward: Float[Tensor, "T *#columns"],
-    discount: Float[Tensor, "T *#columns"],
-    mask: Bool[Tensor, "T *#columns"],
-    bootstrap: Float[Tensor, "T+1 *#columns"],
-    n: int,
+    rows: Rows, bootstrap: Float[Tensor, "rows *#columns"], n: int
 ) -> Float[Tensor, "T *#columns"]:
     """n-step returns in the space of `bootstrap`, the value of each observation (R2D2).
 
@@ -102,6 +105,7 @@ def n_step_targets(
 
     where m is n, or the number of valid rows that are left if it is smaller.
     """
+    reward, discount, mask = rows
     with torch.no_grad():
         target = bootstrap
         for _ in range(n):

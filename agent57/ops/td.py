@@ -22,6 +22,7 @@ from agent57.ops.meme import (
 )
 from agent57.ops.policy import epsilon_greedy, mix_values
 from agent57.ops.retrace import (
+    Rows,
     n_step_targets,
     played_values,
     retrace_targets,
@@ -130,11 +131,9 @@ def td_errors(
     mixture = mix_values(online.detach(), weight, loss.mixture, loss.squash_epsilon)
     if policy is None:
         policy = epsilon_greedy(mixture, loss.target_epsilon)
-    reward = value_rewards(windows.extrinsic, windows.intrinsic, beta, values)
-    returns = _returns(
-        reward.transpose(0, 1), gamma * windows.discount, value.transpose(0, 1),
-        mixture, policy, windows, loss,
-    ).transpose(0, 1)  # fmt: skip
+    reward = value_rewards(windows.extrinsic, windows.intrinsic, beta, values).transpose(0, 1)
+    rows = Rows(reward, (gamma * windows.discount)[:, None], windows.mask[:, None])
+    returns = _returns(rows, value.transpose(0, 1), mixture, policy, windows, loss).transpose(0, 1)
     if is_squashed:
         returns = squash(returns, loss.squash_epsilon)
     played = played_values(windows.action.expand(len(online), -1, -1), online[:, :-1])
@@ -142,29 +141,25 @@ def td_errors(
 
 
 def _returns(
-    reward: Float[Tensor, "T V B"],
-    discount: Float[Tensor, "T B"],
+    rows: Rows,
     value: Float[Tensor, "rows V B A"],
     mixture: Float[Tensor, "rows B A"],
     policy: Float[Tensor, "rows B A"],
     windows: Windows,
     loss: LearnerConfig,
 ) -> Float[Tensor, "T V B"]:
-    """The returns of every value, by the chosen estimator."""
-    discount, mask = discount[:, None], windows.mask[:, None]
+    """The returns of every value, by the chosen estimator; the columns of `rows` are [V, B]."""
     if loss.loss == "n_step":
         best = mixture.argmax(-1)[:, None].expand(value.shape[:-1])
-        return n_step_targets(reward, discount, mask, played_values(best, value), loss.n_step)
+        return n_step_targets(rows, played_values(best, value), loss.n_step)
     if loss.loss == "soft_watkins":
         trace = played_traces(mixture[:-1], policy[:-1], windows, loss)
-        return soft_watkins_targets(reward, discount, mask, value, policy[:, None], trace[:, None])
+        return soft_watkins_targets(rows, (policy[:, None] * value).sum(-1), trace[:, None])
     action, action_prob = (
-        x[:, None].expand_as(reward) for x in (windows.action, windows.action_prob)
+        x[:, None].expand_as(rows.reward) for x in (windows.action, windows.action_prob)
     )
     policy = policy[:, None].expand_as(value)
-    return retrace_targets(
-        reward, discount, mask, value, policy, action, action_prob, loss.trace_decay
-    )
+    return retrace_targets(rows, value, policy, action, action_prob, loss.trace_decay)
 
 
 def played_traces(

@@ -2,7 +2,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from agent57.ops.retrace import linear_recurrence, n_step_targets, retrace_targets
+from agent57.ops.retrace import Rows, linear_recurrence, n_step_targets, retrace_targets
 from agent57.ops.squash import squash, unsquash
 from tests.ops import golden
 
@@ -25,6 +25,15 @@ def random_windows(rows: int = 11, windows: int = 5, actions: int = 4) -> dict[s
         "action": torch.randint(actions, (rows, windows)).masked_fill(~mask, 0),
         "action_prob": (0.05 + 0.9 * torch.rand(rows, windows, **options)).masked_fill(~mask, 1.0),
     }
+
+
+def rows_of(windows: dict[str, Tensor]) -> Rows:
+    return Rows(windows["reward"], windows["discount"], windows["mask"])
+
+
+def retrace(windows: dict[str, Tensor], trace_decay: float) -> Tensor:
+    others = {name: windows[name] for name in ("value", "policy", "action", "action_prob")}
+    return retrace_targets(rows_of(windows), **others, trace_decay=trace_decay)
 
 
 def retrace_by_definition(windows: dict[str, Tensor], trace_decay: float) -> Tensor:
@@ -78,9 +87,7 @@ def test_recurrence_by_definition(rows: int) -> None:
 def test_retrace_by_hand() -> None:
     true = torch.tensor([[True], [True]])
     targets = retrace_targets(
-        reward=torch.tensor([[1.0], [2.0]]),
-        discount=torch.tensor([[0.9], [0.8]]),
-        mask=true,
+        Rows(torch.tensor([[1.0], [2.0]]), torch.tensor([[0.9], [0.8]]), true),
         value=torch.tensor([[[0.0, 0.0]], [[10.0, 20.0]], [[30.0, 40.0]]]),
         policy=torch.tensor([[[1.0, 0.0]], [[0.3, 0.7]], [[0.5, 0.5]]]),
         action=torch.tensor([[0], [0]]),
@@ -95,7 +102,7 @@ def test_retrace_by_hand() -> None:
 @pytest.mark.parametrize("trace_decay", [0.0, 0.5, 0.95, 1.0])
 def test_retrace_by_definition(trace_decay: float) -> None:
     windows = random_windows()
-    targets = retrace_targets(**windows, trace_decay=trace_decay)
+    targets = retrace(windows, trace_decay)
     torch.testing.assert_close(targets, retrace_by_definition(windows, trace_decay))
 
 
@@ -104,9 +111,7 @@ def test_retrace_equals_rlax(name: str) -> None:
     case = {key: torch.from_numpy(value) for key, value in golden.load(name).items()}
     is_squashed = name == "transformed_retrace"
     targets = retrace_targets(
-        case["reward"],
-        case["discount"],
-        torch.ones_like(case["reward"], dtype=torch.bool),
+        Rows(case["reward"], case["discount"], torch.ones_like(case["reward"], dtype=torch.bool)),
         unsquash(case["target"], 1e-3) if is_squashed else case["target"],
         case["policy"],
         case["action"],
@@ -123,8 +128,8 @@ def test_float32_is_accurate_at_the_papers_window_by_definition() -> None:
     windows["value"] = 1000 + windows["value"]
     windows["discount"] = windows["discount"] / 0.9 * 0.9999
     single = {key: x.float() if x.is_floating_point() else x for key, x in windows.items()}
-    targets = retrace_targets(**single, trace_decay=0.95)
-    exact = retrace_targets(**windows, trace_decay=0.95)
+    targets = retrace(single, 0.95)
+    exact = retrace(windows, 0.95)
     torch.testing.assert_close(targets.double(), exact, rtol=2e-6, atol=2e-4)
 
 
@@ -132,7 +137,7 @@ def test_no_decay_left_is_one_step_by_law() -> None:
     windows = random_windows()
     expected = (windows["policy"] * windows["value"]).sum(-1)[1:]
     one_step = windows["reward"] + windows["discount"] * expected
-    targets = retrace_targets(**windows, trace_decay=0.0)
+    targets = retrace(windows, 0.0)
     torch.testing.assert_close(targets, one_step.where(windows["mask"], 0.0))
 
 
@@ -140,7 +145,7 @@ def test_on_policy_without_decay_is_monte_carlo_by_law() -> None:
     # One action: pi = mu = 1, so with lambda = 1 every value but the last cancels.
     windows = random_windows(actions=1)
     windows["action_prob"] = torch.ones_like(windows["action_prob"])
-    targets = retrace_targets(**windows, trace_decay=1.0)
+    targets = retrace(windows, 1.0)
     bootstrap = windows["value"][..., 0]
     torch.testing.assert_close(targets, n_step_by_definition(windows, bootstrap, n=1000))
 
@@ -152,7 +157,7 @@ def test_fixed_point_of_a_consistent_value_by_law() -> None:
     expected = (windows["policy"] * windows["value"]).sum(-1)[1:]
     played = windows["value"][:-1].gather(-1, windows["action"][..., None])[..., 0]
     windows["reward"] = played - windows["discount"] * expected
-    torch.testing.assert_close(retrace_targets(**windows, trace_decay=0.95), played)
+    torch.testing.assert_close(retrace(windows, 0.95), played)
 
 
 def test_linear_in_reward_and_value_together_by_law() -> None:
@@ -161,8 +166,8 @@ def test_linear_in_reward_and_value_together_by_law() -> None:
     both["value"] = one["value"] + 0.3 * two["value"]
     two = dict(one, reward=two["reward"], value=two["value"])
     torch.testing.assert_close(
-        retrace_targets(**both, trace_decay=0.95),
-        retrace_targets(**one, trace_decay=0.95) + 0.3 * retrace_targets(**two, trace_decay=0.95),
+        retrace(both, 0.95),
+        retrace(one, 0.95) + 0.3 * retrace(two, 0.95),
     )
 
 
@@ -182,10 +187,9 @@ def test_regression_unmasked_padding(kind: str) -> None:
 
     def targets(windows: dict[str, Tensor]) -> Tensor:
         if kind == "retrace":
-            return retrace_targets(**windows, trace_decay=0.95)
-        names = ("reward", "discount", "mask")
+            return retrace(windows, 0.95)
         bootstrap = windows["value"].amax(-1)
-        return n_step_targets(*(windows[name] for name in names), bootstrap, 5)
+        return n_step_targets(rows_of(windows), bootstrap, 5)
 
     torch.testing.assert_close(targets(poisoned), targets(windows), rtol=0.0, atol=0.0)
     assert (targets(poisoned)[padding] == 0).all()
@@ -200,14 +204,14 @@ def test_padding_equals_a_shorter_window_by_law(length: int) -> None:
     rows = {key: length + 1 if key in {"value", "policy"} else length for key in windows}
     short = {key: x[: rows[key]] for key, x in windows.items()}
     torch.testing.assert_close(
-        retrace_targets(**padded, trace_decay=0.95)[:length],
-        retrace_targets(**short, trace_decay=0.95),
+        retrace(padded, 0.95)[:length],
+        retrace(short, 0.95),
     )
 
 
 def test_truncation_bootstraps_and_termination_does_not() -> None:
     windows = random_windows()
-    targets = retrace_targets(**windows, trace_decay=0.95)
+    targets = retrace(windows, 0.95)
     expected = (windows["policy"] * windows["value"]).sum(-1)
     reward = windows["reward"]
     torch.testing.assert_close(targets[5, 1], reward[5, 1] + 0.9 * expected[6, 1])  # truncated
@@ -220,17 +224,15 @@ def test_regression_trace_not_cut_at_the_end_of_an_episode() -> None:
     changed = {key: x.clone() for key, x in windows.items()}
     windows["discount"][5, 0] = changed["discount"][5, 0] = 0.0
     changed["reward"][6:, 0] += 100.0
-    before = retrace_targets(**windows, trace_decay=0.95)
-    after = retrace_targets(**changed, trace_decay=0.95)
+    before = retrace(windows, 0.95)
+    after = retrace(changed, 0.95)
     torch.testing.assert_close(after[:6, 0], before[:6, 0])
 
 
 def test_regression_trace_indexed_with_the_previous_action() -> None:
     # c[1] belongs to a[1]: pi(a[1]) = 0 cuts the trace although pi[1] is sure of a[0].
     targets = retrace_targets(
-        reward=torch.tensor([[0.0], [7.0]]),
-        discount=torch.ones(2, 1),
-        mask=torch.ones(2, 1, dtype=torch.bool),
+        Rows(torch.tensor([[0.0], [7.0]]), torch.ones(2, 1), torch.ones(2, 1, dtype=torch.bool)),
         value=torch.zeros(3, 1, 2),
         policy=torch.tensor([[[0.0, 1.0]], [[1.0, 0.0]], [[1.0, 0.0]]]),
         action=torch.tensor([[0], [1]]),
@@ -244,25 +246,22 @@ def test_the_first_and_the_bootstrap_policy_rows_do_not_trace_by_law() -> None:
     windows = random_windows()
     changed = dict(windows, action_prob=windows["action_prob"].clone())
     changed["action_prob"][0] *= 0.1
-    torch.testing.assert_close(
-        retrace_targets(**changed, trace_decay=0.95), retrace_targets(**windows, trace_decay=0.95)
-    )
+    torch.testing.assert_close(retrace(changed, 0.95), retrace(windows, 0.95))
 
 
 def test_targets_carry_no_gradient() -> None:
     windows = random_windows()
     windows["value"].requires_grad_()
-    assert not retrace_targets(**windows, trace_decay=0.95).requires_grad
+    assert not retrace(windows, 0.95).requires_grad
     bootstrap = windows["value"].amax(-1)
-    names = ("reward", "discount", "mask")
-    assert not n_step_targets(*(windows[name] for name in names), bootstrap, 3).requires_grad
+    assert not n_step_targets(rows_of(windows), bootstrap, 3).requires_grad
 
 
 def test_n_step_by_hand() -> None:
     reward = torch.tensor([[1.0], [2.0], [4.0]])
     bootstrap = torch.tensor([[10.0], [20.0], [30.0], [40.0]])
     everywhere = torch.ones(3, 1, dtype=torch.bool)
-    targets = n_step_targets(reward, torch.full((3, 1), 0.5), everywhere, bootstrap, 2)
+    targets = n_step_targets(Rows(reward, torch.full((3, 1), 0.5), everywhere), bootstrap, 2)
     expected = [[1 + 0.5 * 2 + 0.25 * 30], [2 + 0.5 * 4 + 0.25 * 40], [4 + 0.5 * 40]]
     torch.testing.assert_close(targets, torch.tensor(expected))
 
@@ -271,6 +270,5 @@ def test_n_step_by_hand() -> None:
 def test_n_step_by_definition(n: int) -> None:
     windows = random_windows()
     bootstrap = windows["value"].amax(-1)
-    names = ("reward", "discount", "mask")
-    targets = n_step_targets(*(windows[name] for name in names), bootstrap, n)
+    targets = n_step_targets(rows_of(windows), bootstrap, n)
     torch.testing.assert_close(targets, n_step_by_definition(windows, bootstrap, n))

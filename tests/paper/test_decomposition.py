@@ -13,7 +13,7 @@ from torch import Tensor
 
 from agent57.config import LearnerConfig
 from agent57.ops.policy import epsilon_greedy, mix_values
-from agent57.ops.retrace import retrace_targets
+from agent57.ops.retrace import Rows, retrace_targets
 from agent57.ops.squash import squash, unsquash
 from tests.ops.windows import errors_of
 
@@ -170,9 +170,11 @@ def test_sampled_targets_average_to_the_operator() -> None:
     policy = epsilon_greedy(torch.randn(STATES, ACTIONS, dtype=torch.float64), 0.2)
     state, action = sample(transition, behaviour, rows=60, windows=6_000)
     targets = retrace_targets(
-        extrinsic[state[:-1], action],
-        torch.full(action.shape, GAMMA, dtype=torch.float64),
-        torch.ones_like(action, dtype=torch.bool),
+        Rows(
+            extrinsic[state[:-1], action],
+            torch.full(action.shape, GAMMA, dtype=torch.float64),
+            torch.ones_like(action, dtype=torch.bool),
+        ),
         value[state],
         policy[state],
         action,
