@@ -35,7 +35,6 @@ from agent57.ops.td import (
     importance_weights,
     learned_values,
     mean_loss,
-    mixed_values,
     of_played_arms,
     policy_losses,
     saved_squares,
@@ -51,7 +50,15 @@ from agent57.ops.td import (
 from agent57.player import Weights
 from agent57.precision import settle_precision
 from agent57.types import Batch, Windows
-from agent57.update_metrics import Sums, batch_sums, means, of_all, of_rows
+from agent57.update_metrics import (
+    Sums,
+    batch_sums,
+    churn_sums,
+    means,
+    of_rows,
+    scaled_sums,
+    update_metrics,
+)
 
 CHURN_PERIOD = 100  # updates between measurements of the churn of greedy actions
 NOVELTY = ("inverse_dynamics", "rnd")  # the networks behind the intrinsic reward
@@ -184,8 +191,10 @@ class Learner:
         norms = self._find_gradients(losses)
         td = of_played_arms(found.td.detach(), batch)
         priorities, mixed = window_priorities(td, scale, batch, self._beta[batch.arm], config)
-        sums = found.sums | self._late_sums(batch, counted, priorities, mixed)
-        metrics = self._metrics(losses, norms, priorities, sums)
+        sums = found.sums | scaled_sums(batch, counted, priorities, mixed, config)
+        metrics = update_metrics(
+            losses, norms, priorities, sums, config.learner.clip_norm, self._group.gather
+        )
         for name, value in metrics.items():
             if name.startswith(("loss/", "gradient_norm/")) and not math.isfinite(value):
                 raise NonFiniteUpdate(name, batch.map(lambda x: x.cpu()))
@@ -351,48 +360,14 @@ class Learner:
         if self.num_updates % self._config.learner.target_period == 0:
             self._target.load_state_dict(self.networks.value.state_dict())
 
-    def _late_sums(self, batch: Batch, counted: Tensor, priorities: Tensor, mixed: Tensor) -> Sums:
-        """Metrics that need the scale of the errors."""
-        trained = trained_rows(batch, self._config.sequence.burn_in)
-        sums = {"td/mean_abs": of_rows(mixed.abs(), trained), "priority/mean": of_all(priorities)}
-        if self._config.learner.trust_region:
-            dropped = of_played_arms(~counted, batch)
-            sums["trust_region/dropped"] = of_rows(dropped, trained.expand_as(dropped))
-        return sums
-
-    def _metrics(
-        self,
-        losses: dict[str, Tensor],
-        norms: dict[str, Tensor],
-        priorities: Tensor,
-        sums: Sums,
-    ) -> dict[str, float]:
-        """Scalars to log, of the whole batch."""
-        one = priorities.new_ones(())
-        sums = {f"loss/{name}": (loss.detach(), one) for name, loss in losses.items()} | sums
-        found = means(sums, self._group.gather)
-        largest = self._group.gather(priorities.max()).amax()
-        found["priority/max"], *values = torch.stack([largest, *norms.values()]).tolist()
-        for name, norm in zip(norms, values, strict=True):
-            found[f"gradient_norm/{name}"] = norm
-            found[f"clipped/{name}"] = float(norm > self._config.learner.clip_norm)
-        return found
-
     @torch.no_grad()
     def _churn(self, batch: Batch, found: Forward) -> dict[str, float]:
         """Share of the trained rows whose greedy action this update has changed."""
-        trained = trained_rows(batch, self._config.sequence.burn_in)
         prepared = self.networks.prepare(batch.observation)
         value, logits = self._unroll(self.networks.value, batch, prepared, batch.arm)
         beta = self._beta[batch.arm]
-        before, after = (
-            mixed_values(v[:, :-1], beta, self._config).argmax(-1) for v in (found.online, value)
-        )
-        changed = {"churn/values": of_rows(before != after, trained)}
-        if found.policy is not None and logits is not None:
-            is_changed = found.policy.argmax(-1) != logits[:-1].argmax(-1)
-            changed["churn/policy"] = of_rows(is_changed, trained)
-        return means(changed, self._group.gather)
+        sums = churn_sums(batch, found.online, value, found.policy, logits, beta, self._config)
+        return means(sums, self._group.gather)
 
     def state_dict(self) -> dict[str, Any]:
         """Everything needed to go on."""

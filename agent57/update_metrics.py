@@ -11,7 +11,7 @@ from torch import Tensor
 
 from agent57.config import Config
 from agent57.ops.policy import epsilon_greedy
-from agent57.ops.td import mixed_values, played_traces, trained_rows
+from agent57.ops.td import mixed_values, of_played_arms, played_traces, trained_rows
 from agent57.types import Batch
 
 # Metrics are means: sum and number, scalars or per arm [J]. Empty groups are not logged.
@@ -55,6 +55,59 @@ def batch_sums(
             policy = epsilon_greedy(mixture, config.learner.target_epsilon)
         sums["trace"] = (per_arm(played_traces(mixture, policy, batch, config.learner)), rows)
     return sums
+
+
+def scaled_sums(
+    batch: Batch, counted: Tensor, priorities: Tensor, mixed: Tensor, config: Config
+) -> Sums:
+    """Metrics that need the scale of the errors: mixed errors [T, B], priorities [B]."""
+    trained = trained_rows(batch, config.sequence.burn_in)
+    sums = {"td/mean_abs": of_rows(mixed.abs(), trained), "priority/mean": of_all(priorities)}
+    if config.learner.trust_region:
+        dropped = of_played_arms(~counted, batch)
+        sums["trust_region/dropped"] = of_rows(dropped, trained.expand_as(dropped))
+    return sums
+
+
+def churn_sums(
+    batch: Batch,
+    online: Tensor,
+    online_after: Tensor,
+    policy: Tensor | None,
+    logits_after: Tensor | None,
+    beta: Tensor,
+    config: Config,
+) -> Sums:
+    """Changes of the greedy action by an update, in the trained rows of the arms that played."""
+    trained = trained_rows(batch, config.sequence.burn_in)
+    before, after = (
+        mixed_values(value[:, :-1], beta, config).argmax(-1) for value in (online, online_after)
+    )
+    sums = {"churn/values": of_rows(before != after, trained)}
+    if policy is not None and logits_after is not None:
+        is_changed = policy.argmax(-1) != logits_after[:-1].argmax(-1)
+        sums["churn/policy"] = of_rows(is_changed, trained)
+    return sums
+
+
+def update_metrics(
+    losses: dict[str, Tensor],
+    norms: dict[str, Tensor],
+    priorities: Tensor,
+    sums: Sums,
+    clip_norm: float,
+    gather: Callable[[Tensor], Tensor],
+) -> dict[str, float]:
+    """Scalars to log, of the whole batch."""
+    one = priorities.new_ones(())
+    sums = {f"loss/{name}": (loss.detach(), one) for name, loss in losses.items()} | sums
+    found = means(sums, gather)
+    largest = gather(priorities.max()).amax()
+    found["priority/max"], *values = torch.stack([largest, *norms.values()]).tolist()
+    for name, norm in zip(norms, values, strict=True):
+        found[f"gradient_norm/{name}"] = norm
+        found[f"clipped/{name}"] = float(norm > clip_norm)
+    return found
 
 
 def of_all(values: Tensor) -> tuple[Tensor, Tensor]:

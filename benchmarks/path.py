@@ -56,9 +56,6 @@ def main() -> None:
         env=replace(config.env, name="pong"),
         replay=replace(config.replay, min_windows=20),
     )
-    parts, ratio = build(config, torch.device("cpu")), SamplesPerInsert(config.replay)
-    for _ in range(STEPS):
-        step(config, parts, ratio)
     ran: dict[str, set[CodeType]] = defaultdict(set)
 
     def note(frame: FrameType, event: str, _: object) -> None:
@@ -66,7 +63,11 @@ def main() -> None:
         if event == "call" and file.is_relative_to(ROOT):
             ran[str(file.relative_to(ROOT))].add(frame.f_code)
 
-    threading.setprofile(note)
+    threading.setprofile(note)  # before any thread of the replay starts
+    parts, ratio = build(config, torch.device("cpu")), SamplesPerInsert(config.replay)
+    for _ in range(STEPS):
+        step(config, parts, ratio)
+    ran.clear()
     sys.setprofile(note)
     for _ in range(STEPS):
         step(config, parts, ratio)

@@ -9,7 +9,7 @@ import torch
 
 from agent57.bandit import make_controller
 from agent57.config import Config, ConfigError, require
-from agent57.curiosity.lifelong import RunningMoments
+from agent57.curiosity.reward import RunningMoments
 from agent57.envs.gymnasium import import_modules
 from agent57.envs.make import check_env
 from agent57.envs.spec import VectorEnv

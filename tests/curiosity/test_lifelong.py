@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from agent57.curiosity.lifelong import Modulator, RewardScale, RunningMoments
+from agent57.curiosity.reward import Modulator, RewardScale, RunningMoments
 from tests.small import same_tree
 
 

@@ -11,8 +11,7 @@ from hypothesis import strategies as st
 from agent57.config import ReplayConfig
 from agent57.replay import buffer
 from agent57.replay.block import Block
-from agent57.replay.buffer import PRIORITY_FLOOR, Replay
-from agent57.replay.sum_tree import SumTree
+from agent57.replay.buffer import PRIORITY_FLOOR, Replay, SumTree
 
 from .definition import (
     assert_same_batch,

@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from agent57.replay.sum_tree import SumTree
+from agent57.replay.buffer import SumTree
 
 
 def test_finds_leaves_by_hand():
