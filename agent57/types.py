@@ -15,15 +15,19 @@ intrinsic, or one joint), L learned values (V, or their mixture), C cores of the
 actions, J arms, K neighbours, M memory slots, D embedding, H recurrent state, C Y X image.
 """
 
+from __future__ import annotations
+
 import dataclasses
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Literal, Self
+from typing import TYPE_CHECKING, Literal, Self
 
 import numpy as np
-import torch
-from torch import Tensor
+
+if TYPE_CHECKING:  # environments import this module, and whoever draws them does without torch
+    import torch
+    from torch import Tensor
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -13,7 +13,6 @@ from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
-import torch
 
 from agent57.envs.rebuild import rebuild
 from agent57.envs.spec import MAX_SEED, EpisodeRecord, Step, VectorEnv
@@ -131,6 +130,8 @@ class EpisodeLog:
 
     def state_dict(self, lanes: Lanes, observation: np.ndarray) -> dict[str, Any]:
         """The running episodes and their current observations, as `rebuild` takes them."""
+        import torch  # a second, which those who only draw do not wait for
+
         lanes.check_begun()
         is_played = np.arange(self._actions.shape[1]) < self.num_steps[:, None]
         return {

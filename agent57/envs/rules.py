@@ -5,7 +5,6 @@ No task lives here.
 from typing import Any, Protocol
 
 import numpy as np
-import torch
 
 from agent57.envs.lanes import Lanes
 from agent57.envs.rebuild import check_fits
@@ -85,6 +84,8 @@ class RulesEnv:
 
     def state_dict(self) -> dict[str, Any]:
         """The states of all lanes."""
+        import torch  # a second, which those who only draw do not wait for
+
         self._lanes.check_begun()
         return {
             "name": self.spec.name,

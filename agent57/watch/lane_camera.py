@@ -86,10 +86,13 @@ class _Replay:
         self._play(actions[len(self._actions) :][:TURN_STEPS])
         left = len(actions) - len(self._actions)
         if left and not self._is_over:
-            return {"note": f"catching up: {left:,} steps behind"}
+            return {"source": self._png(), "note": f"catching up: {left:,} steps behind"}
         if left or not np.isclose(self._return, lane["score"], rtol=1e-4, atol=1e-4):
             return {"note": "played again, this episode takes another course"}
-        return {"source": as_png(self._env.render(0))}
+        return {"source": self._png()}
+
+    def _png(self) -> str:
+        return as_png(self._env.render(0))
 
     def _play(self, actions: np.ndarray) -> None:
         count = 0

@@ -68,7 +68,7 @@ def _paint(pipe: Connection, trust: bool) -> None:
     """Answer with pictures until the other side is gone."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the page to answer
     from agent57.envs import gymnasium
-    from agent57.watch.lane_camera import LaneCamera  # two seconds, once
+    from agent57.watch.lane_camera import LaneCamera
 
     with suppress(AttributeError, OSError):
         os.nice(NICE)

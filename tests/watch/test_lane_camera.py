@@ -95,8 +95,13 @@ def test_a_long_episode_is_caught_up_with_in_turns(monkeypatch: pytest.MonkeyPat
     player, env, camera = playing("CartPole-v1", 6)
     monkeypatch.setattr(lane_camera, "TURN_STEPS", 4)
     lanes = [{"name": "a", **glances(player, 1)[0]}]
-    assert camera.pictures(lanes) == [{"note": "catching up: 2 steps behind"}]
-    assert "source" in camera.pictures(lanes)[0]
+    (early,) = camera.pictures(lanes)
+    (now,) = camera.pictures(lanes)
+    assert early["note"] == "catching up: 2 steps behind"
+    assert "note" not in now
+    for picture in (early, now):
+        assert shown(picture).ndim == 3
+    assert (shown(early) != shown(now)).any()
     env.close()
 
 

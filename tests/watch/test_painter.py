@@ -43,7 +43,8 @@ def test_a_module_that_is_not_installed_is_drawn_if_it_is_trusted(
         assert "source" in picture if trust else "give --trust" in picture["note"]
 
 
-def test_the_page_starts_without_torch() -> None:
-    code = "import sys, agent57.watch.server; print('torch' in sys.modules)"
+@pytest.mark.parametrize("module", ["watch.server", "watch.lane_camera"])
+def test_pages_and_pictures_are_made_without_torch(module: str) -> None:
+    code = f"import sys, agent57.{module}; print('torch' in sys.modules)"
     found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert found.stdout.strip() == "False"

@@ -229,4 +229,32 @@ def test_a_picture_says_its_age_when_the_numbers_have_gone_on(tmp_path: Path) ->
         assert tell("picture", name=LANE["name"], episode=3, steps=100, source="data:,") == ""
         assert tell("lane", **LANE, steps=105) == ""
         assert tell("lane", **LANE, steps=120) == "picture of step 100"
+        early = {"steps": 200, "source": "data:,", "note": "catching up: 100 steps behind"}
+        assert tell("picture", name=LANE["name"], episode=3, **early) == early["note"]
+        assert page.locator(".lane img[src]").count() == 1
+        assert tell("picture", name=LANE["name"], episode=3, steps=200, note="lost") == "lost"
+        assert page.locator(".lane img[src]").count() == 0  # the old picture would be a lie
+        page.close()
+
+
+@browser.needs_chromium
+def test_numbers_read_as_people_write_them_and_nothing_plays_after_the_end(tmp_path: Path) -> None:
+    run = write_run(tmp_path / "run")
+    title = "all('#lanes h2')[0]?.textContent"
+    with browser.chromium() as chromium, serving(run) as address:
+        page = chromium.new_page()
+        page.add_init_script(FAKE_EVENTS)
+        page.goto(address)
+        page.evaluate("events.onopen()")
+        said = [page.evaluate(f"Charts.short({x})") for x in (0.25, 947.3, 2035.4, 12345, 3.1e6)]
+        assert said == ["0.25", "947.3", "2,035", "12.35k", "3.1M"]
+        lane = json.dumps(json.dumps({**LANE, "score": 12345.0, "steps": 9}))
+        page.evaluate(f"events.dispatchEvent(new MessageEvent('lane', {{data: {lane}}}))")
+        assert page.locator(".score b").inner_text() == "12,345"
+        browser.wait_until(page, f"{title} === 'Playing now'")
+        rows = read_lines(run / "metrics.jsonl")
+        write_lines(run / "metrics.jsonl", [*rows, {**rows[-1], "frames": 100_000}])
+        page.evaluate("events.onopen()")
+        browser.wait_until(page, f"{title} === 'Played last'")
+        assert "100,000 of 100,000 frames" in page.locator("#runs").inner_text()
         page.close()

@@ -18,13 +18,14 @@ const Charts = (() => {
 
   // Numbers ---------------------------------------------------------------------------------------
   const UNITS = [[1e9, "B"], [1e6, "M"], [1e3, "k"]];
-  const short = (value) => {
+  const brief = (value) => {
     const size = Math.abs(value);
     for (const [unit, letter] of UNITS) if (size >= unit) return `${+(value / unit).toPrecision(4)}${letter}`;
     return size !== 0 && size < 1e-3 ? value.toExponential(1) : `${+value.toPrecision(4)}`;
   };
   const isWhole = (value) => Math.abs(value - Math.round(value)) < 1e-6;
   const whole = (value) => Math.round(value).toLocaleString("en");
+  const short = (value) => (Math.abs(value) >= 1e3 && Math.abs(value) < 1e4 ? whole(value) : brief(value)); // 2,035 rather than 2.035k
   const ticks = (splits, step) => { // all ticks of an axis in one unit, no digit more than they need
     const largest = Math.max(...splits.map((v) => Math.abs(v ?? 0)));
     const [unit, letter] = UNITS.find(([size]) => largest >= size) || [1, ""];
@@ -199,7 +200,7 @@ const Charts = (() => {
           bands.push({ series: [at + 2, at + 1], fill: paint(`color-mix(in srgb, ${colour(line.colour)} 18%, transparent)`) });
         }
       }
-      const values = (u, s, i, space, step) => (isLog ? s.map((v) => (v !== null && isRound(v) ? short(v) : "")) : ticks(s, step));
+      const values = (u, s, i, space, step) => (isLog ? s.map((v) => (v !== null && isRound(v) ? brief(v) : "")) : ticks(s, step));
       const grid = { stroke: paint("var(--grid)"), width: 1, ...(isLog ? { filter: (u, s) => sparse(s) } : {}) };
       const axes = [xAxis(chart.x), axis({ size: 52, gap: 4, space: 36, values, grid, ...(chart.is_whole ? { incrs: [1, 2, 4, 5, 8, 10, 16] } : {}) })];
       if (chart.hns) axes.push(this.humanAxis());

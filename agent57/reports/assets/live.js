@@ -42,6 +42,7 @@
   // Runs: one line each; a click shows one alone or adds it ------------------------------------------------
   const showRuns = (payload) => {
     const all = payload.runs, shown = new Set(payload.shown);
+    lanesTitle.textContent = all.some((run) => run.state === "training" && shown.has(run.key)) ? "Playing now" : "Played last";
     const pick = (keys) => {
       Page.view.runs = keys.length === all.length ? [] : keys;
       Page.changed("runs");
@@ -63,7 +64,7 @@
       bar.firstChild.style.width = `${100 * share}%`;
       const left = run.state === "training" && run.rate > 0 ? `, ${time((run.total - run.frames) / run.rate)} left` : "";
       const text = `${run.agent} on ${run.env}, seed ${run.seed}`;
-      const facts = `${whole(run.frames)} of ${short(run.total)} frames${run.state === "training" ? `, ${short(run.rate)}/s` : ""}${left}`;
+      const facts = `${whole(run.frames)} of ${whole(run.total)} frames${run.state === "training" ? `, ${whole(run.rate)}/s` : ""}${left}`;
       return make("div", { class: "run" }, ...(all.length > 1 ? [box] : []), make("span", { class: `state ${run.state}` }, run.state), name, make("span", { class: "what" }, text), bar, make("span", { class: "facts" }, facts));
     });
     const everything = make("button", { type: "button" }, "show all runs");
@@ -75,11 +76,11 @@
   };
   const time = (seconds) => {
     const minutes = Math.round(seconds / 60);
-    return minutes >= 2880 ? `${Math.round(minutes / 1440)} days` : minutes >= 60 ? `${Math.floor(minutes / 60)} h ${minutes % 60} min` : `${minutes} min`;
+    return minutes >= 2880 ? `${Math.round(minutes / 1440)} days` : minutes >= 60 ? `${Math.floor(minutes / 60)} h ${minutes % 60} min` : minutes ? `${minutes} min` : "less than a minute";
   };
 
   // Lanes -------------------------------------------------------------------------------------------------
-  const lanes = new Map();
+  const lanes = new Map(), lanesTitle = make("h2", {}, "Playing now");
   const novelty = (values) => { // a small curve of the last values
     const points = values.map((v, i) => `${(100 * i) / Math.max(1, values.length - 1)},${24 - 22 * (v / Math.max(...values, 1e-9))}`);
     const SVG = "http://www.w3.org/2000/svg";
@@ -110,7 +111,7 @@
     if (!lanes.has(lane.name) || !lanes.get(lane.name).box.isConnected) {
       const box = make("figure", { class: "card lane" });
       lanes.set(lane.name, { box, novelty: [], episode: -1, image: make("img", { alt: `the game in ${lane.name}` }), note: make("span", { class: "note" }, "the picture is being drawn") });
-      if (!lanesBox.children.length) lanesBox.append(make("h2", {}, "Playing now"), make("div", { class: "lanes" }));
+      if (!lanesBox.children.length) lanesBox.append(lanesTitle, make("div", { class: "lanes" }));
       lanesBox.lastChild.append(box);
     }
     const seen = lanes.get(lane.name);
@@ -120,7 +121,7 @@
     if (lane.novelty !== null) seen.novelty = [...seen.novelty, lane.novelty].slice(-80);
     const phase = lane.phase === "evaluate" ? "playing its best arm" : "trying arms";
     const title = lane.source === "evaluator" ? `Evaluator, ${phase}` : `Actor lane ${lane.lane}, epsilon ${+lane.epsilon.toPrecision(2)}`;
-    const facts = make("div", { class: "score" }, make("b", {}, short(lane.score)), make("span", {}, `step ${whole(lane.steps)}`));
+    const facts = make("div", { class: "score" }, make("b", {}, Number.isInteger(lane.score) ? whole(lane.score) : short(lane.score)), make("span", {}, `step ${whole(lane.steps)}`));
     const arm = make("div", { class: "note" }, `arm ${lane.arm}: beta ${short(lane.beta)}, gamma ${+lane.gamma.toPrecision(6)}`);
     const networks = make("div", { class: "nets" }, ...bars(lane).map(({ label, css }) => make("span", { class: css }, label)));
     const parts = [make("h3", {}, title), make("div", { class: "screen" }, seen.image, seen.note), facts, arm, networks, actionBars(lane)];
@@ -131,7 +132,7 @@
   const showPicture = (picture) => {
     const seen = lanes.get(picture.name);
     if (!seen) return;
-    if (picture.source) seen.image.src = picture.source;
+    if (picture.source) seen.image.src = picture.source; else seen.image.removeAttribute("src");
     seen.picture = picture;
     tellAge(seen);
   };
