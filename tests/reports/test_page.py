@@ -301,6 +301,28 @@ def test_a_real_browser_draws_everything_and_answers_the_pointer(tmp_path):
             assert page.errors == []
 
 
+RANGE = """async (values) => {
+  const outer = document.body.appendChild(document.createElement("div"));
+  const box = outer.appendChild(document.createElement("div"));
+  const page = { view: { smooth: 0 }, isHidden: () => false, isLog: () => false };
+  const series = [{ name: "a", colour: 0 }];
+  const chart = { kind: "lines", title: "t", x: "frames", y: "", series, data: [[0, 1], values] };
+  const drawn = Charts.draw(chart, box, page);
+  await new Promise(requestAnimationFrame);
+  const { min, max } = drawn.plot.scales.y;
+  return [min, max];
+}"""
+
+
+@browser.needs_chromium
+def test_a_line_at_zero_stands_on_an_axis_without_negative_numbers(tmp_path):
+    address = write_report([write_run(tmp_path / "run")], None).as_uri()
+    with browser.chromium() as chromium, browser.opened(chromium, address) as page:
+        assert page.evaluate(RANGE, [0, 0]) == [0, 1]
+        assert page.evaluate(RANGE, [5, 5]) == [4.5, 5.5]
+        assert page.evaluate(RANGE, [-1, 1]) == pytest.approx([-1.12, 1.12])
+
+
 @browser.needs_chromium
 def test_a_mark_of_health_links_to_its_advice(tmp_path):
     run = write_run(tmp_path / "run", env="pong")

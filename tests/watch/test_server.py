@@ -246,8 +246,9 @@ def test_numbers_read_as_people_write_them_and_nothing_plays_after_the_end(tmp_p
         page.add_init_script(FAKE_EVENTS)
         page.goto(address)
         page.evaluate("events.onopen()")
-        said = [page.evaluate(f"Charts.short({x})") for x in (0.25, 947.3, 2035.4, 12345, 3.1e6)]
-        assert said == ["0.25", "947.3", "2,035", "12.35k", "3.1M"]
+        numbers = (1e-5, 0.25, 947.3, 2035.4, 12345, 3.1e6)
+        said = [page.evaluate(f"Charts.short({x})") for x in numbers]
+        assert said == ["1e-5", "0.25", "947.3", "2,035", "12.35k", "3.1M"]
         lane = json.dumps(json.dumps({**LANE, "score": 12345.0, "steps": 9}))
         page.evaluate(f"events.dispatchEvent(new MessageEvent('lane', {{data: {lane}}}))")
         assert page.locator(".score b").inner_text() == "12,345"

@@ -21,7 +21,7 @@ const Charts = (() => {
   const brief = (value) => {
     const size = Math.abs(value);
     for (const [unit, letter] of UNITS) if (size >= unit) return `${+(value / unit).toPrecision(4)}${letter}`;
-    return size !== 0 && size < 1e-3 ? value.toExponential(1) : `${+value.toPrecision(4)}`;
+    return size !== 0 && size < 1e-3 ? value.toExponential(1).replace(".0e", "e") : `${+value.toPrecision(4)}`;
   };
   const isWhole = (value) => Math.abs(value - Math.round(value)) < 1e-6;
   const whole = (value) => Math.round(value).toLocaleString("en");
@@ -112,7 +112,7 @@ const Charts = (() => {
     base() {
       return {
         width: this.width(), height: this.height(),
-        legend: { show: false }, padding: [this.chart.references ? 18 : 8, this.chart.hns ? 0 : 12, 0, 0],
+        legend: { show: false }, padding: [this.chart.references ? 18 : 8, this.chart.hns ? 0 : 18, 0, 0],
         cursor: {
           sync: { key: isOverTime(this.chart) ? "frames" : this.chart.title, setSeries: false, scales: ["x", null] },
           drag: { x: isOverTime(this.chart), y: false, setScale: false }, points: { size: 6 }, focus: { prox: -1 },
@@ -181,6 +181,7 @@ const Charts = (() => {
       if (!ends.length) return isLog ? [0.1, 1] : [0, 1];
       let bottom = Math.min(...ends), top = Math.max(...ends);
       if (isLog) return bottom === top ? [roundDown(bottom / 2), top * 2] : [roundDown(bottom / 1.2), top * 1.2]; // ticks count from the bottom
+      if (bottom === top && !top) return [0, 1];
       if (bottom === top) { const pad = Math.abs(bottom) * 0.1 || 1; return [bottom - pad, top + pad]; }
       const pad = (top - bottom) * 0.06;
       return [bottom >= 0 && bottom - pad < 0 ? 0 : bottom - pad, top + pad];
