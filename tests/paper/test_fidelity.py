@@ -1,10 +1,12 @@
 """FIDELITY and PAPER: every row names files, functions and tests that exist."""
 
-import ast
 import re
 from pathlib import Path
 
+import pytest
+
 from tests.house.names import ROOT, test_names
+from tests.paper import code_links
 
 DOCUMENT = ROOT / "docs" / "FIDELITY.md"
 HEAD = ["Item", "The paper", "We", "Why", "File", "Test"]
@@ -49,22 +51,20 @@ def test_every_test_named_exists() -> None:
             assert name in names.get(Path("tests") / file, set()), f"{file}::{name}"
 
 
-def definitions(file: str) -> set[str]:
-    """Names of the functions, classes and methods of a module."""
-    found = set()
-    for node in ast.parse((ROOT / "agent57" / file).read_text()).body:
-        if isinstance(node, ast.FunctionDef | ast.ClassDef):
-            found |= {node.name}
-            members = node.body if isinstance(node, ast.ClassDef) else []
-            found |= {f"{node.name}.{m.name}" for m in members if isinstance(m, ast.FunctionDef)}
-    return found
+def test_every_formula_leads_to_its_line() -> None:
+    text = code_links.DOCUMENT.read_text()
+    assert len(code_links.LINK.findall(text)) > 40
+    rows = [line for line in text.splitlines() if re.match(r"\| (?!formula|-)", line)]
+    for row in rows:
+        assert code_links.LINK.search(row), row
+    hint = "run python -m tests.paper.code_links"
+    assert text == code_links.with_lines(text), hint
 
 
-def test_every_formula_leads_to_its_function() -> None:
-    lines = (ROOT / "docs" / "PAPER.md").read_text().splitlines()
-    places = [place for line in lines if line.startswith("| ") for place in line.split(";")]
-    found = [re.search(r"((?:`[\w.]+`,? )+)in `([\w/]+\.py)`", place) for place in places]
-    pairs = [(re.findall(r"`([\w.]+)`", m[1]), m[2]) for m in found if m]
-    assert len(pairs) > 20
-    for names, file in pairs:
-        assert set(names) <= definitions(file), (names, file)
+def test_links_follow_the_code() -> None:
+    shifted = "[`Learner.update`](../agent57/learner.py#L1)"
+    line = int(re.findall(r"L(\d+)", code_links.with_lines(shifted))[0])
+    code = (ROOT / "agent57" / "learner.py").read_text().splitlines()
+    assert code[line - 1].strip().startswith("def update(")
+    with pytest.raises(KeyError):
+        code_links.with_lines("[`Learner.gone`](../agent57/learner.py#L1)")
