@@ -36,7 +36,7 @@ from agent57.types import Episode, Played, Windows
 
 
 class Actor:
-    """E lanes of the L in the run, the first of them having the global index `first_lane`."""
+    """E of the run's L lanes; the first one has the global index `first_lane`."""
 
     def __init__(
         self,

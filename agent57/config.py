@@ -60,7 +60,7 @@ LATER_FIELDS: dict[int, tuple[str, ...]] = {
     2: ("curiosity.error_horizon", "network.initial_weights", "network.forget_bias"),
     1: ("cluster", "run.runtime", "learner.td_scale"),
 }
-# What older runs did before these fields existed, where it differs from the default of today.
+# Values that older runs had before these fields existed, where today's default differs.
 FORMER_VALUES: dict[str, Any] = {"env.raw": True, "env.observe": ("image",)}
 # Fields that were renamed: (last version with the old name, section, old name): new name.
 RENAMED_FIELDS = {
@@ -120,7 +120,7 @@ class EnvConfig:
     sticky_actions: float = 0.0  # probability that the emulator repeats the last action
     actions: Literal["full", "minimal"] = "full"  # all the console has, or what the game uses
     parallel: Literal["sync", "async"] = "sync"  # Gymnasium ids: lanes in this process or one each
-    step_seconds: float = 600.0  # that a step or reset may take; of lanes in processes of their own
+    step_seconds: float = 600.0  # limit of a step or reset, for lanes in processes of their own
 
     def __post_init__(self) -> None:
         require_positive(
@@ -204,7 +204,7 @@ class FamilyConfig:
 
 @dataclass(frozen=True, kw_only=True)
 class ControllerConfig:
-    """The choice of the arm for the next episode."""
+    """How the arm of the next episode is chosen."""
 
     kind: Literal["ucb", "uniform", "fixed", "exploit"] = "ucb"  # fixed: lane l plays arm l mod N
     window: int = 160  # episodes, tau; paper: 160 in section 4, 90 in the table
@@ -273,7 +273,7 @@ class CuriosityConfig:
 
 @dataclass(frozen=True, kw_only=True)
 class NetworkConfig:
-    """Sizes and beginnings of the networks (spec 44: the paper's figures are not in its source)."""
+    """Sizes and initial weights of the networks (spec 44: the paper's figures are missing)."""
 
     # Q^e and Q^i in two networks, under one torso and core (MEME), or one Q of r^e + beta_j r^i
     values: Literal["separate", "shared", "joint"] = "separate"
@@ -289,14 +289,14 @@ class NetworkConfig:
     inverse_head_size: int = 128  # hidden units of the inverse-dynamics classifier, NGU
     rnd_size: int = 128  # outputs of the random and of the trained RND network, NGU
     reward_input: Literal["raw", "squash"] = "raw"  # how the previous rewards enter the network
-    average_rate: float = 0.0  # at which the networks of evaluations follow the online; 0: equal
-    skip: bool = False  # the heads see the inputs of the core and its output
+    average_rate: float = 0.0  # at which averaged networks follow, for evaluations; 0: none
+    skip: bool = False  # the heads see the inputs of the core beside its output
     vector_input: Literal["raw", "standard"] = "raw"  # standard: coordinates by running moments
     normalise: Literal["none", "layer"] = "none"  # layer norm in the value networks; PQN, BTR
     initial_weights: Literal["pytorch", "scaled"] = "pytorch"  # of the value networks; spec 44
-    forget_bias: float = 1.0  # a new LSTM keeps about sigmoid of it from step to step; spec 44
+    forget_bias: float = 1.0  # a new LSTM keeps sigmoid(forget_bias) of its memory; spec 44
     view_gain: float = 1.0  # factor of the core's initial weights for visual features; spec 44
-    head_slope: float = 0.0  # of the heads' hidden units below 0, so that none is dead; 0: ReLU
+    head_slope: float = 0.0  # slope of the heads' hidden units below 0, so that none dies
     own_torso: str = ""  # a registered torso in place of ours
 
     def __post_init__(self) -> None:
@@ -336,7 +336,7 @@ class SequenceConfig:
         require(self.burn_in >= 0, f"sequence.burn_in must not be negative, got {self.burn_in}")
         require(
             self.replay_period
-            <= self.trace_length,  # or steps between two windows are trained in neither
+            <= self.trace_length,  # otherwise steps between two windows are never trained
             f"sequence.replay_period must be at most sequence.trace_length ({self.trace_length}), "
             f"got {self.replay_period}",
         )
@@ -368,7 +368,7 @@ class ReplayConfig:
     importance_exponent: float = 0.0  # table
     samples_per_insert: float = 1.54  # how often a window is sampled on average; spec 35
     compression: int = 1  # zstd level of stored images
-    threads: int = 2  # that decompress a batch; in one process they also compress blocks
+    threads: int = 2  # to decompress a batch; inline runs also compress blocks with them
 
     def __post_init__(self) -> None:
         require_positive(self, "replay", "capacity", "min_windows", "samples_per_insert", "threads")
@@ -385,10 +385,12 @@ class LearnerConfig:
 
     loss: Literal["retrace", "n_step", "soft_watkins"] = "retrace"
     watkins_tolerance: float = 0.01  # kappa of soft Watkins Q(lambda), MEME
-    value_loss: Literal["each", "combined"] = "each"  # of Q^e and Q^i, or of their mixture; MEME
+    value_loss: Literal["each", "combined"] = (
+        "each"  # a loss of Q^e and of Q^i, or of their mixture; MEME
+    )
     trust_region: float = 0.0  # alpha: bootstrap from the online network; 0: from the target; MEME
-    # eta: share of the played arm in the loss, the rest is of all arms (MEME). All are learned from
-    # one unroll if network.arm_input is head; otherwise an arm is drawn for each window.
+    # eta: share of the played arm in the loss; all arms share the rest (MEME). One unroll serves
+    # every arm if network.arm_input is head; otherwise an arm is drawn for each window.
     cross_mixture: float = 1.0
     mixture: Literal["identity", "h"] = "identity"  # how Q^e and beta_j Q^i are added
     transform: Literal["h", "identity"] = "h"  # the space values are learned in
@@ -404,12 +406,12 @@ class LearnerConfig:
     adam_beta2: float = 0.999  # table
     clip_norm: float = 40.0  # of each network's gradient, table; spec 22
     td_scale: Literal["none", "priority", "both"] = "none"  # TD errors by their size per arm; MEME
-    # The policy that acts and that returns are of: epsilon-greedy in the values, or distilled from
-    # it into a policy head (MEME). The rest is for the distilled policy alone.
+    # The policy that acts and that returns follow: epsilon-greedy in the values, or a policy head
+    # that imitates it (MEME). The three fields after it are for the distilled policy alone.
     policy: Literal["values", "distilled"] = "values"
     policy_epsilon: float = 1e-4  # of the epsilon-greedy policy that is distilled
-    policy_kl: float = 0.5  # C_KL: states where the policy moved further from the target's are left
-    policy_temperature: float = 0.25  # divides the logits where the policy acts, below 1: greedier
+    policy_kl: float = 0.5  # C_KL: states where the policy has moved further are left out
+    policy_temperature: float = 0.25  # divides the logits when acting; below 1: greedier
     td_scale_batch: bool = False  # the batch's own errors may enlarge the scale, MEME
     weight_decay: float = 0.0  # decoupled (AdamW), of the value networks; MEME
     reduction: Literal["sum", "mean"] = "sum"  # of the loss over time; mean over windows; spec 21
@@ -417,7 +419,7 @@ class LearnerConfig:
     novelty_steps: int = 5  # last valid steps of a window that train inverse dynamics and RND, NGU
     inverse_l2: float = 1e-5  # L2 weight of the action-prediction network, table
     compile: Literal["auto", "on", "off"] = "auto"  # torch.compile; auto: on GPUs with a compiler
-    # Of the value networks' arithmetic; auto: bfloat16 where the device multiplies it faster.
+    # Arithmetic of the value networks; auto: bfloat16 where the device multiplies it faster.
     precision: Literal["float32", "bfloat16", "auto"] = "float32"
 
     def __post_init__(self) -> None:
@@ -453,11 +455,11 @@ class ActorConfig:
     lanes: int = 256  # L
     epsilon: float = 0.4  # of lane 0
     epsilon_alpha: float = 8.0  # epsilon_l = epsilon^(1 + alpha l / (L - 1))
-    # Agent steps of all lanes in which epsilon falls from 1 to epsilon_l; 0: no such fall.
+    # Agent steps, of all lanes together, in which epsilon falls from 1 to epsilon_l; 0: none.
     anneal_steps: int = 0
     pull_period: int = 100  # agent steps between copies of the learner's weights, table
-    # Embeddings an actor holds at most, since each episode keeps its own; 0: one for every 8 lanes,
-    # and at least 4. Fewer make episodes begin with older ones, more make batches smaller.
+    # Most embeddings that an actor holds, since each episode keeps its own; 0: one for every 8
+    # lanes, and at least 4. With fewer, episodes begin with older ones; with more, batches shrink.
     embedding_versions: int = 0
 
     def __post_init__(self) -> None:
@@ -491,10 +493,10 @@ class ClusterConfig:
     actor_threads: int = 1  # of torch in each of them, and to compress blocks
     shards: int = 1  # processes that hold the replay
     learners: int = 1  # GPUs or processes that share the windows of each batch
-    publish_seconds: float = 0.0  # between two versions of the weights sent to actors, at least
+    publish_seconds: float = 0.0  # least time between versions of the weights for actors
     ray_address: str = ""  # host:port of a running Ray; "": the Ray of this machine, or a new one
     dashboard: bool = False  # Ray's own, on loopback, where Ray is started by the run
-    answer_seconds: float = 600.0  # that a process may take for a call before it is replaced
+    answer_seconds: float = 600.0  # limit of a call; a slower process is replaced
 
     def __post_init__(self) -> None:
         require_positive(

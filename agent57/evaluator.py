@@ -50,11 +50,14 @@ class Evaluator:
 
     @property
     def best_arm(self) -> int:
-        """The arm an evaluation episode would be played with now."""
+        """The arm of an evaluation episode that starts now."""
         return self._controller.best()
 
     def step(self, frames: int) -> list[Episode]:
-        """Play one step in every lane; the episodes it completed. `frames`: trained on so far."""
+        """Play one step in every lane; return the episodes it completed.
+
+        `frames` is the number of frames trained on so far.
+        """
         if self._needs_begin.any():
             self._begin()
         played = self.player.step()
@@ -86,7 +89,7 @@ class Evaluator:
         return dataclasses.replace(episode, phase=phase)
 
     def summary(self) -> dict[str, float | None]:
-        """The latest score and the arm that would be played for the next."""
+        """The latest score, and the arm of the next evaluation episode."""
         arm = self.best_arm
         return {
             "evaluator/return": self.mean_return,
@@ -96,7 +99,7 @@ class Evaluator:
         }
 
     def lanes(self, count: int) -> list[dict[str, Any]]:
-        """Tell what the first lanes are doing, to be shown."""
+        """Describe what the first lanes are doing, for a viewer."""
         return [
             {"source": "evaluator", "phase": self._phase[told["lane"]], **told}
             for told in glances(self.player, count)
@@ -145,7 +148,7 @@ class Evaluator:
         self.mean_return = _number_or_none(state["mean_return"])
         dropped &= ~self._needs_begin
         self._needs_begin = self._needs_begin | dropped
-        self._num_begun -= int(dropped.sum())  # they are to be played after all
+        self._num_begun -= int(dropped.sum())  # they will be played again
         return dropped
 
 

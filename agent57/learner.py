@@ -8,7 +8,7 @@
 - several learners, each with a share of the batch, have the result of one with the whole batch
 
 Read `Learner.update` first. `_forward` runs the networks and finds the errors (it may be compiled).
-The losses follow once all learners agree on the scale of the errors.
+All learners then agree on the scale of the errors, and compute the losses with it.
 """
 
 import copy
@@ -65,7 +65,7 @@ NOVELTY = ("inverse_dynamics", "rnd")  # the networks behind the intrinsic rewar
 
 
 class NonFiniteUpdate(FloatingPointError):
-    """A loss or a gradient that is not a finite number; the weights were left as they were."""
+    """A loss or a gradient is not a finite number; no weight was changed."""
 
     def __init__(self, name: str, batch: Batch) -> None:
         super().__init__(f"{name} is not finite")
@@ -78,13 +78,13 @@ class NonFiniteUpdate(FloatingPointError):
 
 
 class LoneLearner:
-    """A group of one: nothing is exchanged. See `data_parallel` for larger groups."""
+    """A group of one, which exchanges nothing. See `data_parallel` for larger groups."""
 
     def check_in_step(self, num_updates: int) -> None:
         """Raise RuntimeError unless all learners have made the same number of updates."""
 
     def gather(self, values: Tensor) -> Tensor:
-        """The values of every learner, [D, ...]; the same answer for all of them."""
+        """Return the values of every learner, [D, ...], the same for all of them."""
         return values[None]
 
     def average(self, tensors: Iterable[Tensor]) -> None:
@@ -300,7 +300,7 @@ class Learner:
     def _losses(
         self, batch: Batch, windows: Windows, found: Forward, scale: Tensor
     ) -> tuple[dict[str, Tensor], Tensor]:
-        """The losses of all networks as this learner's share of them, and the rows that count."""
+        """Losses of all networks as this learner's share of them, and the rows that count."""
         config = self._config
         trained = trained_rows(windows, config.sequence.burn_in)
         weight = importance_weights(batch.probability, config.replay.importance_exponent)

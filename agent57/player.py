@@ -1,7 +1,7 @@
 """Plays E lanes of a task with the value networks: the only place that acts.
 
 Warm-up, training and evaluation run the same code. They differ in epsilon, in who chooses the arms
-and in where the steps go. A player does not choose arms, store experience or learn.
+and in the use of the steps. A player does not choose arms, store experience or learn.
 
 One step: values of all lanes in one batch -> epsilon-greedy actions with their true probabilities
 -> the emulators -> embedding, RND and episodic novelty of the new states.
@@ -274,7 +274,7 @@ class Player:
         return mixed_values(value, beta, self.config)
 
     def lasting_state(self) -> dict[str, Any]:
-        """State that outlives an episode: positions of random streams, scales of the novelty."""
+        """State that outlives an episode: positions of random streams and scales of novelty."""
         return {
             "uniforms": self._uniforms.state_dict(),
             "num_begun": torch.from_numpy(self.num_begun.copy()),

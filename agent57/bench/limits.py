@@ -60,7 +60,7 @@ class Emulator:
 
 
 def _lstm_flops(x: torch.Size, w_x: torch.Size, w_h: torch.Size, *_: Any, **__: Any) -> int:  # noqa: ANN401
-    """Of a whole sequence [T, B, I] with the weights [4 H, I] and [4 H, H]."""
+    """Operations of a sequence [T, B, I] with the weights [4 H, I] and [4 H, H]."""
     return 2 * x[0] * x[1] * w_x[0] * (w_x[1] + w_h[1])
 
 

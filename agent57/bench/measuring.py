@@ -194,7 +194,7 @@ def _gains(plan: Plan) -> tuple[float, float]:
         for threads in (1, num_threads):
             torch.set_num_threads(threads)
             works.append(make())
-        for _ in range(3):  # the best of three: other programs only take
+        for _ in range(3):  # the best of three: other programs can only slow it down
             walls = []
             for threads, work in zip((1, num_threads), works, strict=True):
                 torch.set_num_threads(threads)

@@ -1,4 +1,4 @@
-"""Recorded play of real games, handed over as a player would: what replay is measured with."""
+"""Recorded play of real games, handed over as a player would, to measure the replay with."""
 
 import dataclasses
 from collections.abc import Iterable, Iterator

@@ -18,7 +18,7 @@ ACTING_AIM, LEARNING_AIM = 1.5, 1.6
 
 
 def sharing(plan: Plan, scale: str) -> list[Result]:
-    """Acting and learning with `network.values` shared; the limit is what separate ones reach."""
+    """Acting and learning with `network.values` shared; the limit is the speed of separate ones."""
     separate = bench_config(scale, plan.main_lanes)
     shared = replace(separate, network=replace(separate.network, values="shared"))
     return [_acting(plan, scale, shared, separate), _learning(plan, scale, shared, separate)]

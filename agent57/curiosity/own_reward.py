@@ -1,4 +1,4 @@
-"""A registered intrinsic reward in the place of NGU's."""
+"""An intrinsic reward that a program registered, in place of NGU's."""
 
 from typing import Any
 

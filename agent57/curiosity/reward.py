@@ -81,7 +81,7 @@ class RunningMoments:
 
 
 class RewardScale:
-    """Divides the rewards of each lane by their running mean, so that they are about 1 in any task.
+    """Divides the rewards of each lane by their running mean, so that they are near 1 in any task.
 
     A beta then means the same in every task, however large its distances are. r^i is never
     negative, so its mean is its size, and rewards that hardly vary stay near 1.
@@ -108,7 +108,7 @@ class Modulator:
         self.moments = RunningMoments(num_lanes, horizon)
 
     def __call__(self, error: np.ndarray) -> np.ndarray:
-        """Modulation of each lane's RND error [E], after taking the errors into account."""
+        """Modulation of each lane [E] by its RND error, which the moments include."""
         self.moments.update(error.astype(np.float64))
         deviation = self.moments.deviation
         is_known = (self.moments.count > self._warmup) & (deviation > 0)

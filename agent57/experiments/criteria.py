@@ -13,7 +13,7 @@ Measure = Callable[[Results], float]
 
 
 def over_seeds(label: str, of_run: Callable[[Outcome], float]) -> Measure:
-    """The mean over a contestant's seeds of something measured of each run."""
+    """Mean of a measure over a contestant's seeds."""
     return lambda results: float(np.mean([of_run(outcome) for outcome in results[label]]))
 
 
@@ -33,7 +33,7 @@ def evaluator_score(label: str) -> Measure:
 
 
 def arm_score(label: str, arm: int) -> Measure:
-    """Mean return in the end of one arm; -1 is the most exploratory."""
+    """Final mean return of one arm; arm -1 is the most exploratory."""
     return over_seeds(label, lambda outcome: outcome.arm_scores[arm])
 
 
@@ -102,7 +102,7 @@ def late_best_beta(label: str) -> Measure:
 
 
 def minus(first: Measure, second: Measure) -> Measure:
-    """One number less another."""
+    """The first number minus the second."""
     return lambda results: first(results) - second(results)
 
 

@@ -1,4 +1,4 @@
-"""Words to describe an experiment: contestants on a task, their budget, and what must come out.
+"""Words to describe an experiment: contestants on a task, their budget, and criteria.
 
 `catalogue.py` lists the experiments, and `runner.py` performs them.
 """
@@ -80,7 +80,7 @@ Results = dict[str, list[Outcome]]  # label of a contestant -> an outcome per se
 
 @dataclass(frozen=True, kw_only=True)
 class Criterion:
-    """A number that must come out, and how it is measured."""
+    """A number that the experiment must reach, and how it is measured."""
 
     text: str
     measure: Callable[[Results], float]

@@ -1,7 +1,7 @@
 """The successor, MEME: how many frames each of its parts saves.
 
-agent57, meme, and meme without one part each, on tasks of the desk suite. Counted are frames until
-the evaluator reaches half, and nine tenths, of the way from random play to the task's target.
+agent57, meme, and meme without one part each, on tasks of the desk suite. The count is the frames
+until the evaluator reaches half, and nine tenths, of the way from random play to the target.
 """
 
 from dataclasses import replace

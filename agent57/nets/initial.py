@@ -1,7 +1,7 @@
 """Initial weights of the value networks.
 
 PyTorch's default initialisation shrinks activations: each layer with a ReLU leaves a sixth of a
-signal's mean square, so little of one grid cell reaches the LSTM. "scaled" weights keep the size of
+signal's mean square, so one grid cell hardly reaches the LSTM. "scaled" weights keep the size of
 signals (He et al., 2015), except in the outputs: values begin near 0. Otherwise the noise of Q^e
 would hide beta Q^i until there are rewards to learn from.
 """
@@ -18,7 +18,7 @@ OUTPUT_VARIANCE = 1e-4  # times 1 / fan-in; not 0, or the greedy action would be
 def draw_orthogonal(network: nn.Module) -> None:
     """Draw orthogonal weights, for networks with layer normalisation; biases become 0.
 
-    Rows have the length sqrt(2) before a ReLU, 1 in LSTMs, and little in outputs. LSTMs keep their
+    Rows have the length sqrt(2) before a ReLU, 1 in LSTMs, and 0.01 in outputs. LSTMs keep their
     biases.
     """
     for chain in network.modules():
@@ -36,9 +36,10 @@ def draw_orthogonal(network: nn.Module) -> None:
 
 
 def draw_scaled(network: nn.Module) -> None:
-    """Draw weights of variance 2 / fan-in before a ReLU, 1 / fan-in in LSTMs, little elsewhere.
+    """Draw weights whose variance suits the layer.
 
-    The distribution is normal, cut at two deviations. Biases become 0; LSTMs keep their biases.
+    It is 2 / fan-in before a ReLU, 1 / fan-in in LSTMs and 1e-4 / fan-in elsewhere. The distribution
+    is normal, cut at two deviations. Biases become 0; LSTMs keep their biases.
     """
     before_relu = {
         layer
@@ -59,5 +60,5 @@ def draw_scaled(network: nn.Module) -> None:
 
 
 def _draw(weight: Tensor, variance: float) -> None:
-    deviation = math.sqrt(variance) / 0.87962566  # what the cut leaves of a normal deviation
+    deviation = math.sqrt(variance) / 0.87962566  # the cut leaves this share of a normal deviation
     nn.init.trunc_normal_(weight, std=deviation, a=-2 * deviation, b=2 * deviation)

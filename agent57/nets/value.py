@@ -98,7 +98,7 @@ class ValueNet(nn.Module):
         state: Float[Tensor, "2 B H"],
         arm: Int[Tensor, "B N"] | None,
     ) -> tuple[Float[Tensor, "K T *rows A"], Float[Tensor, "T B U"], Float[Tensor, "2 B H"]]:
-        """Values of all actions, what the heads saw of the core, and the state after the last row.
+        """Values of all actions, the inputs of the heads, and the state after the last row.
 
         `arm` are the arms that enter the heads of each window, for rows [B, N]; None: rows [B].
         """
@@ -237,7 +237,7 @@ class ValueNets(nn.Module):
 
 
 class SideBySide:
-    """Runs pieces in parallel where that pays: on a CPU with more than one thread to use.
+    """Runs pieces in parallel where it pays: on a CPU with more than one thread.
 
     The networks of one step are too small to be split among the threads of OpenMP, which wait for
     each other after every layer. Whole networks in parallel wait once. On a GPU nothing is gained.

@@ -32,7 +32,7 @@ def mix_values(
 def epsilon_greedy(
     value: Float[Tensor, "*rows A"], epsilon: float | Float[Tensor, "*#rows"]
 ) -> Float[Tensor, "*rows A"]:
-    """Probabilities epsilon / A of each action, and 1 - epsilon more of the (first) best one."""
+    """Probabilities: epsilon / A for each action, plus 1 - epsilon for the (first) best one."""
     value = at_least_float32(value)
     num_actions = value.shape[-1]
     if isinstance(epsilon, Tensor):

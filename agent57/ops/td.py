@@ -116,10 +116,10 @@ def td_errors(
     values: ValueKind,
     policy: Float[Tensor, "rows B A"] | None = None,
 ) -> Float[Tensor, "V T B"]:
-    """The TD errors h(G_v[t]) - Q_v[t, a[t]] of each value v, and 0 in padding.
+    """The TD errors h(G_v[t]) - Q_v[t, a[t]] of each value v; 0 in padding.
 
     `online` and `target` are the outputs of the networks, T+1 rows, in the space of h. The returns
-    G_v are made of the target networks' h^-1(Q_v) and of the value's own reward (the paper,
+    G_v are computed from the target networks' h^-1(Q_v) and the value's own reward (the paper,
     appendix C). Retrace and soft Watkins Q(lambda) follow `policy`, by default the epsilon-greedy
     policy of the online mixture. N-step double Q-learning takes the best action of the online
     mixture. The gradient flows through `online` alone.
@@ -233,7 +233,7 @@ def window_priorities(
     beta: Float[Tensor, "B"],
     config: Config,
 ) -> tuple[Float[Tensor, "B"], Float[Tensor, "T B"]]:
-    """Priorities of windows, and the mixed error of each step that they are made of.
+    """Priorities of windows, and the mixed errors of their steps.
 
     The mixed error is sum_v w_v delta_v; `learner.td_scale` divides each delta_v by the size
     `scale` of its network and arm first.
@@ -287,7 +287,7 @@ def summed_squares(
 
 
 def batch_scale(summed: Float[Tensor, "rows J"]) -> Float[Tensor, "V J"]:
-    """RMS of the errors of a batch per value and arm, from `summed_squares`; 0 for absent arms."""
+    """RMS of a batch's errors per value and arm, from `summed_squares`; 0 for absent arms."""
     return (summed[:-1] / summed[-1].clamp(min=1)).sqrt()
 
 
@@ -307,9 +307,9 @@ def td_scale(
 ) -> Float[Tensor, "V J"]:
     """Moving RMS of the errors per network and arm; unseen arms use the mean over all arms.
 
-    An option after MEME (Kapturowski et al., 2023). Arms differ in beta_j and gamma_j, so their
-    errors may differ in size by orders of magnitude, and arms with large errors would have the
-    replay to themselves. The scale is 1 before the first batch. The batch at hand is not in it,
+    An option after MEME (Kapturowski et al., 2023). Arms differ in beta_j and gamma_j, so the sizes
+    of their errors may differ by orders of magnitude, and arms with large errors would fill every
+    batch. The scale is 1 before the first batch. The batch at hand is not in it,
     unless its `summed_squares` are given: then its own errors may enlarge the scale.
     """
     squares, weight = running[:-1], running[-1]

@@ -25,10 +25,10 @@ Prioritise = Callable[[Windows, Tensor], Tensor]
 
 
 class Assembler:
-    """Rows of E lanes in, blocks out.
+    """Takes rows of E lanes and returns blocks.
 
-    A block in the midst of an episode comes out one step late, with the row that brings the value
-    of its bootstrap observation; the last block of an episode comes out at once. `prioritise`
+    A block in mid-episode comes out one step late, with the row that holds the value of its
+    bootstrap observation. The last block of an episode comes out at once. `prioritise`
     computes the priorities of new windows. `first_lane` is the global index of lane 0. Blocks that
     come out together are compressed by `threads` threads, the caller's among them.
     """

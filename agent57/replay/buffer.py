@@ -3,8 +3,8 @@
 Blocks arrive in any interleaving of lanes and get consecutive ids. A window is named by the id of
 its first block (its key) and drawn with probability proportional to its priority to the power
 `priority_exponent`. Blocks leave in the order they came, as soon as more than `capacity`
-transitions are held; the window that starts at a block leaves with it, later windows of the same
-episode live on.
+transitions are held. The window that starts at a block leaves with it; later windows of the same
+episode stay.
 
 `SamplesPerInsert` is the only throttle between acting and learning.
 """
@@ -25,7 +25,9 @@ from agent57.replay.store import BlockStore
 from agent57.replay.window import WindowReader
 from agent57.types import Batch
 
-PRIORITY_FLOOR = 1e-6  # smaller priorities count as this: well-learned windows may come back
+PRIORITY_FLOOR = (
+    1e-6  # smaller priorities count as this: so that well-learned windows may come back
+)
 _FEW_LEAVES = 4  # up to here a plain loop is faster than array operations
 
 
@@ -69,7 +71,7 @@ class Replay:
 
     @property
     def num_windows_inserted(self) -> int:
-        """Windows that could be drawn at some time."""
+        """Windows inserted so far, including those that have left."""
         return self._num_windows_inserted
 
     @property
@@ -226,7 +228,7 @@ class Replay:
 
     @staticmethod
     def without_oldest(state: dict[str, Any], first_id: int) -> dict[str, Any]:
-        """A saved state as if the blocks before `first_id` had already left."""
+        """A copy of a saved state in which the blocks before `first_id` have left."""
         store = state["store"]
         num_gone = min(max(0, first_id - store["oldest_id"]), len(state["weight"]))
         store = {
@@ -299,7 +301,7 @@ class SumTree:
         return view
 
     def set(self, leaves: np.ndarray, weights: np.ndarray) -> None:
-        """Write the weights of some leaves; of a leaf named twice, the later one stays."""
+        """Write the weights of some leaves; if a leaf is named twice, the later weight counts."""
         nodes = np.asarray(leaves, np.int64) + self._num_leaves
         self._nodes[nodes] = weights
         if len(nodes) <= _FEW_LEAVES:
@@ -358,7 +360,7 @@ class SamplesPerInsert:
     def may_insert(
         self, num_windows_inserted: int, num_updates: int, batch_size: int, slack_updates: int
     ) -> bool:
-        """Whether acting may go on, rather than wait for a learner this many updates behind."""
+        """Whether acting may go on while the learner is at most `slack_updates` behind."""
         if num_windows_inserted < self._min_windows:
             return True
         owed = self._earned(num_windows_inserted) - num_updates * batch_size

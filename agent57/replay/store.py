@@ -70,11 +70,11 @@ class BlockStore:
         return window
 
     def add(self, block: Block, *, allow_gap: bool = False) -> int | None:
-        """Store a block and let go of the oldest ones beyond capacity.
+        """Store a block, and evict the oldest ones beyond capacity.
 
-        The id of the first block of the window that is complete now, if there is one. A block that
-        does not continue its episode is an error, unless `allow_gap`: then windows begin anew
-        with it.
+        Return the id of the first block of the window that is complete now, if there is one. A
+        block that does not continue its episode is an error, unless `allow_gap`: then windows begin
+        anew with it.
         """
         self._check_length(block)
         run = self._continued(block, allow_gap)
@@ -193,7 +193,7 @@ class BlockStore:
             self.live_ids = range(oldest + 1, self.live_ids.stop)
 
     def _grow(self) -> None:
-        """Twice the slots, with every block at its new place."""
+        """Double the slots and move every block to its new place."""
         blocks: list[Block | None] = [None] * (2 * self.num_slots)
         for block_id in self.live_ids:
             blocks[block_id % len(blocks)] = self.block(block_id)

@@ -48,7 +48,7 @@ def padded_windows(
 
 
 class WindowReader:
-    """Decodes windows, several at once, into time-major tensors (pinned if asked for)."""
+    """Decodes several windows at once into time-major tensors, pinned if `pin_memory`."""
 
     def __init__(
         self,

@@ -71,7 +71,7 @@ class Baseline:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Published:
-    """One agent on one game; the paper does not say what its deviation is of (MuZero has none)."""
+    """One agent on one game; the paper does not define its deviation (MuZero has none)."""
 
     score: float
     deviation: float | None
