@@ -38,7 +38,7 @@ def draw_orthogonal(network: nn.Module) -> None:
 def draw_scaled(network: nn.Module) -> None:
     """Draw weights whose variance suits the layer.
 
-    It is 2 / fan-in before a ReLU, 1 / fan-in in LSTMs and 1e-4 / fan-in elsewhere. The distribution
+    It is 2 / fan-in before a ReLU, 1 / fan-in in LSTMs, 1e-4 / fan-in elsewhere. The distribution
     is normal, cut at two deviations. Biases become 0; LSTMs keep their biases.
     """
     before_relu = {
