@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 
 from agent57.scores.aggregate import (
+    Bootstrap,
     aggregate,
     normalised_runs,
     paper_score,
@@ -118,10 +119,11 @@ def _aggregates(
     }
     runs = {agent: by_game for agent, by_game in runs.items() if by_game}
     rng = np.random.default_rng(0)
+    fewer = Bootstrap(rng, num_resamples=2000)
     agents: Results = {}
     for agent, by_game in runs.items():
-        whole = aggregate(by_game, games, rng)
-        profile = performance_profile(by_game, THRESHOLDS, rng, num_resamples=2000)
+        whole = aggregate(by_game, games, Bootstrap(rng))
+        profile = performance_profile(by_game, THRESHOLDS, fewer)
         agents[agent] = {
             "coverage": whole.coverage,
             "missing_games": list(whole.missing_games),
@@ -132,9 +134,7 @@ def _aggregates(
     improvements = []
     for better, worse in permutations(runs, 2):
         if set(runs[better]) & set(runs[worse]):
-            estimate = probability_of_improvement(
-                runs[better], runs[worse], rng, num_resamples=2000
-            )
+            estimate = probability_of_improvement(runs[better], runs[worse], fewer)
             improvements.append({"better": better, "worse": worse, **asdict(estimate)})
     return {
         "agents": agents,

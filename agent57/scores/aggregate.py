@@ -25,10 +25,22 @@ from agent57.scores.published import Reference, capped, human_normalised, suite_
 Floats = NDArray[np.float64]
 Runs = Mapping[str, Sequence[float] | Floats]  # game -> normalised score of each run
 
-NUM_RESAMPLES = 10_000
-CONFIDENCE = 0.95
 WINDOW_EPISODES = 50  # the paper's section on its results
 CHUNK_SCORES = 1_000_000  # resampled scores held in memory at a time
+
+
+@dataclass(frozen=True, slots=True)
+class Bootstrap:
+    """How intervals are drawn: a generator, the number of resamples and the confidence."""
+
+    rng: np.random.Generator
+    num_resamples: int = 10_000
+    confidence: float = 0.95
+
+    def __post_init__(self) -> None:
+        level, number = self.confidence, self.num_resamples
+        require(0 < level < 1, f"confidence must lie in (0, 1), got {level}")
+        require(number > 0, f"num_resamples must be positive, got {number}")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -126,14 +138,7 @@ def normalised_runs(
     }
 
 
-def aggregate(
-    runs: Runs,
-    suite: Sequence[str],
-    rng: np.random.Generator,
-    *,
-    num_resamples: int = NUM_RESAMPLES,
-    confidence: float = CONFIDENCE,
-) -> Aggregate:
+def aggregate(runs: Runs, suite: Sequence[str], bootstrap: Bootstrap) -> Aggregate:
     """All aggregates of one algorithm over the games it has run of a suite."""
     unknown = [game for game in runs if game not in suite]
     require(not unknown, f"games that are not in the suite: {', '.join(unknown)}")
@@ -142,9 +147,7 @@ def aggregate(
     estimates = interval_estimates(
         played,
         lambda scores: np.stack(list(all_statistics(scores).values()), axis=-1),
-        rng,
-        num_resamples=num_resamples,
-        confidence=confidence,
+        bootstrap,
     )
     hns = {game: float(np.mean(scores)) for game, scores in played.items()}
     return Aggregate(
@@ -153,38 +156,22 @@ def aggregate(
         num_runs={game: len(scores) for game, scores in played.items()},
         missing_games=tuple(game for game in suite if game not in played),
         statistics=dict(zip(names, estimates, strict=True)),
-        confidence=confidence,
-        num_resamples=num_resamples,
+        confidence=bootstrap.confidence,
+        num_resamples=bootstrap.num_resamples,
     )
 
 
-def performance_profile(
-    runs: Runs,
-    thresholds: ArrayLike,
-    rng: np.random.Generator,
-    *,
-    num_resamples: int = NUM_RESAMPLES,
-    confidence: float = CONFIDENCE,
-) -> list[Estimate]:
+def performance_profile(runs: Runs, thresholds: ArrayLike, bootstrap: Bootstrap) -> list[Estimate]:
     """The fraction of runs that score above each threshold (rliable's score distribution)."""
     levels = np.asarray(thresholds, dtype=np.float64)
 
     def fractions(scores: Floats) -> Floats:
         return np.stack([(scores > level).mean((-2, -1)) for level in levels], axis=-1)
 
-    return interval_estimates(
-        runs, fractions, rng, num_resamples=num_resamples, confidence=confidence
-    )
+    return interval_estimates(runs, fractions, bootstrap)
 
 
-def probability_of_improvement(
-    better: Runs,
-    worse: Runs,
-    rng: np.random.Generator,
-    *,
-    num_resamples: int = NUM_RESAMPLES,
-    confidence: float = CONFIDENCE,
-) -> Estimate:
+def probability_of_improvement(better: Runs, worse: Runs, bootstrap: Bootstrap) -> Estimate:
     """P(a run of `better` beats a run of `worse`), a tie half, averaged over their common games.
 
     The Mann-Whitney U statistic of each game over its number of pairs.
@@ -195,14 +182,16 @@ def probability_of_improvement(
     point = _win_rate(equal_weight(first), equal_weight(second))
     if max(len(scores) for runs in (first, second) for scores in runs.values()) == 1:
         return Estimate(point=float(point), low=None, high=None)
-    first_rng, second_rng = rng.spawn(2)  # each side's draws do not depend on the size of the other
+    rngs = bootstrap.rng.spawn(2)  # each side's draws do not depend on the size of the other
     draws = zip(
-        resampled(first, num_resamples, first_rng, chunk=1000),
-        resampled(second, num_resamples, second_rng, chunk=1000),
+        *(
+            resampled(runs, bootstrap.num_resamples, rng, chunk=1000)
+            for runs, rng in zip((first, second), rngs, strict=True)
+        ),
         strict=True,
     )
     values = np.concatenate([_win_rate(x, y) for x, y in draws])
-    low, high = _percentile_interval(values, confidence)
+    low, high = _percentile_interval(values, bootstrap.confidence)
     return Estimate(point=float(point), low=float(low), high=float(high))
 
 
@@ -218,22 +207,18 @@ def _win_rate(x: Floats, y: Floats) -> Floats:
 def interval_estimates(
     runs: Runs,
     statistics: Callable[[Floats], Floats],
-    rng: np.random.Generator,
-    *,
-    num_resamples: int,
-    confidence: float,
+    bootstrap: Bootstrap,
 ) -> list[Estimate]:
     """Statistics of the runs with their stratified bootstrap percentile intervals.
 
     `statistics` maps scores `[..., runs, games]` to values `[..., statistics]`.
     """
-    require(0 < confidence < 1, f"confidence must lie in (0, 1), got {confidence}")
-    require(num_resamples > 0, f"num_resamples must be positive, got {num_resamples}")
     points = statistics(equal_weight(runs))
     if max(len(scores) for scores in runs.values()) == 1:
         return [Estimate(point=float(point), low=None, high=None) for point in points]
-    values = np.concatenate([statistics(draw) for draw in resampled(runs, num_resamples, rng)])
-    lows, highs = _percentile_interval(values, confidence)
+    draws = resampled(runs, bootstrap.num_resamples, bootstrap.rng)
+    values = np.concatenate([statistics(draw) for draw in draws])
+    lows, highs = _percentile_interval(values, bootstrap.confidence)
     return [
         Estimate(point=float(point), low=float(low), high=float(high))
         for point, low, high in zip(points, lows, highs, strict=True)

@@ -8,6 +8,7 @@ import pytest
 
 from agent57.config import ConfigError
 from agent57.scores.aggregate import (
+    Bootstrap,
     aggregate,
     all_statistics,
     equal_weight,
@@ -50,21 +51,23 @@ def assert_golden(estimates, golden):
 
 def test_aggregates_and_intervals_are_rliable_s():
     runs = as_runs(GOLDEN["first"])
-    result = aggregate(runs, list(runs), golden_rng(), num_resamples=GOLDEN["num_resamples"])
+    result = aggregate(
+        runs, list(runs), Bootstrap(golden_rng(), num_resamples=GOLDEN["num_resamples"])
+    )
     assert_golden([result.statistics[name] for name in GOLDEN["names"]], GOLDEN["statistics"])
 
 
 def test_performance_profiles_are_rliable_s():
     runs = as_runs(GOLDEN["first"])
     profile = performance_profile(
-        runs, GOLDEN["thresholds"], golden_rng(), num_resamples=GOLDEN["num_resamples"]
+        runs, GOLDEN["thresholds"], Bootstrap(golden_rng(), num_resamples=GOLDEN["num_resamples"])
     )
     assert_golden(profile, GOLDEN["profile"])
 
 
 def test_probability_of_improvement_is_rliable_s():
     first, second = as_runs(GOLDEN["first"]), as_runs(GOLDEN["second"])
-    ours = probability_of_improvement(first, second, rng())
+    ours = probability_of_improvement(first, second, Bootstrap(rng()))
     golden = GOLDEN["improvement"]
     assert ours.point == pytest.approx(golden["point"][0])
     # The draws differ, so the interval agrees up to the noise of 2000 of them.
@@ -100,7 +103,7 @@ def test_capped_mean_and_optimality_gap_differ_only_below_random(agent):
 def test_agent57_is_above_human_on_57_games_with_one_run_and_no_interval():
     games = suite_games("atari57")
     raw = {game: [published("agent57", game, "agent57").score] for game in games}
-    result = aggregate(normalised_runs(raw, "agent57"), games, rng())
+    result = aggregate(normalised_runs(raw, "agent57"), games, Bootstrap(rng()))
     assert result.statistics["games_above_human"].point == 57
     assert result.statistics["capped_mean"].point == 1
     assert result.statistics["mean"].point == pytest.approx(47.6625, abs=5e-4)
@@ -124,7 +127,7 @@ def test_optimality_gap_by_hand():
 
 def test_profile_by_hand():
     runs = {"a": [0.0, 1.0], "b": [2.0, 3.0]}
-    profile = performance_profile(runs, [-1, 0, 1, 2.5, 3], rng(), num_resamples=10)
+    profile = performance_profile(runs, [-1, 0, 1, 2.5, 3], Bootstrap(rng(), num_resamples=10))
     assert [estimate.point for estimate in profile] == [1, 0.75, 0.5, 0.25, 0]
 
 
@@ -132,17 +135,17 @@ def test_probability_of_improvement_by_hand():
     better = {"a": [1.0, 3.0], "b": [5.0, 5.0]}
     worse = {"a": [2.0], "b": [5.0]}
     # a: one of two pairs; b: two ties
-    ours = probability_of_improvement(better, worse, rng(), num_resamples=100)
+    ours = probability_of_improvement(better, worse, Bootstrap(rng(), num_resamples=100))
     assert ours.point == (0.5 + 0.5) / 2
     assert 0.25 <= ours.low <= ours.point <= ours.high <= 0.75
 
 
 def test_probability_of_improvement_uses_the_common_games():
     better, worse = {"a": [2.0], "b": [0.0]}, {"a": [1.0], "c": [9.0]}
-    ours = probability_of_improvement(better, worse, rng())
+    ours = probability_of_improvement(better, worse, Bootstrap(rng()))
     assert (ours.point, ours.low, ours.high) == (1, None, None)
     with pytest.raises(ConfigError, match="no game in common"):
-        probability_of_improvement({"a": [1.0]}, {"b": [1.0]}, rng())
+        probability_of_improvement({"a": [1.0]}, {"b": [1.0]}, Bootstrap(rng()))
 
 
 # By definition
@@ -156,7 +159,7 @@ def test_the_interval_of_a_tiny_suite_is_that_of_all_resamples():
         for i, j, k, m in itertools.product(range(2), repeat=4)
     ]
     runs = as_runs(scores)
-    ours = aggregate(runs, list(runs), rng(), confidence=0.8, num_resamples=20_000)
+    ours = aggregate(runs, list(runs), Bootstrap(rng(), confidence=0.8, num_resamples=20_000))
     mean = ours.statistics["mean"]
     # Each extreme has 1 of 16 resamples, less than 10 %; the next value has 2 more.
     low, high = np.quantile(every, [0.1, 0.9], method="inverted_cdf")
@@ -206,7 +209,7 @@ def test_equal_numbers_of_runs_are_left_alone():
 def test_the_same_generator_gives_the_same_intervals_and_leaves_the_global_one_alone():
     runs = as_runs(rng(3).normal(size=(3, 4)))
     before = np.random.get_state()[1].copy()  # noqa: NPY002
-    first, again, other = (aggregate(runs, list(runs), rng(seed)) for seed in (1, 1, 2))
+    first, again, other = (aggregate(runs, list(runs), Bootstrap(rng(seed))) for seed in (1, 1, 2))
     assert first == again
     assert first != other
     np.testing.assert_array_equal(np.random.get_state()[1], before)  # noqa: NPY002
@@ -220,7 +223,9 @@ def test_chunks_change_nothing():
 
 def test_points_lie_in_their_intervals_and_wider_confidence_is_wider():
     runs = as_runs(rng(4).lognormal(size=(6, 20)))
-    narrow, wide = (aggregate(runs, list(runs), rng(), confidence=c) for c in (0.5, 0.99))
+    narrow, wide = (
+        aggregate(runs, list(runs), Bootstrap(rng(), confidence=c)) for c in (0.5, 0.99)
+    )
     for name, estimate in wide.statistics.items():
         assert estimate.low <= estimate.point <= estimate.high, name
         inner = narrow.statistics[name]
@@ -229,9 +234,10 @@ def test_points_lie_in_their_intervals_and_wider_confidence_is_wider():
 
 def test_improvement_over_oneself_is_a_half_and_the_other_way_round_the_rest():
     x, y = as_runs(rng(5).normal(size=(4, 6))), as_runs(rng(6).normal(size=(3, 6)))
-    assert probability_of_improvement(x, x, rng(), num_resamples=50).point == 0.5
+    assert probability_of_improvement(x, x, Bootstrap(rng(), num_resamples=50)).point == 0.5
     there, back = (
-        probability_of_improvement(a, b, rng(), num_resamples=50).point for a, b in ((x, y), (y, x))
+        probability_of_improvement(a, b, Bootstrap(rng(), num_resamples=50)).point
+        for a, b in ((x, y), (y, x))
     )
     assert there + back == pytest.approx(1)
 
@@ -249,7 +255,7 @@ def test_the_order_of_games_and_runs_is_no_matter():
 def test_a_partial_suite_says_how_partial():
     suite = suite_games("challenging10")
     runs = {"pong": [1.0, 2.0], "pitfall": [-0.5], "venture": []}
-    result = aggregate(runs, suite, rng(), num_resamples=100)
+    result = aggregate(runs, suite, Bootstrap(rng(), num_resamples=100))
     assert result.coverage == "2 of 10 games, 1 to 2 runs each"
     assert not result.is_complete
     assert result.missing_games == tuple(g for g in suite if g not in ("pong", "pitfall"))
@@ -270,14 +276,16 @@ def test_a_partial_suite_says_how_partial():
 )
 def test_runs_that_cannot_be_aggregated(runs, message):
     with pytest.raises(ConfigError, match=message):
-        aggregate(runs, suite_games("atari57"), rng())
+        aggregate(runs, suite_games("atari57"), Bootstrap(rng()))
 
 
 def test_settings_out_of_range():
     for settings in ({"confidence": 1.0, "num_resamples": 9}, {"confidence": 0.9}):
         with pytest.raises(ConfigError, match="must"):
             interval_estimates(
-                {"a": [1.0]}, lambda s: s.mean((-2, -1)), rng(), **{"num_resamples": 0, **settings}
+                {"a": [1.0]},
+                lambda s: s.mean((-2, -1)),
+                Bootstrap(rng(), **{"num_resamples": 0, **settings}),
             )
 
 
@@ -386,7 +394,7 @@ def test_a_score_is_ready_for_json_and_for_aggregation():
     }
     json.dumps({game: asdict(result) for game, result in results.items()}, allow_nan=False)
     raw = {game: result.seed_scores for game, result in results.items()}
-    result = aggregate(normalised_runs(raw, "agent57"), games, rng(), num_resamples=50)
+    result = aggregate(normalised_runs(raw, "agent57"), games, Bootstrap(rng(), num_resamples=50))
     assert result.hns["venture"] == pytest.approx(3 / 1187.5)
     assert result.coverage == "2 of 2 games, 2 runs each"
 
