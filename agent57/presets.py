@@ -110,8 +110,9 @@ def _laptop(config: Config) -> Config:
     """Two cores and 8 GB: smaller networks, fewer lanes and arms, more learning per step.
 
     A lane plays about a hundred episodes, so bandits remember fewer episodes. The evaluator gets
-    more lanes, because one lane would report too rarely. docs/results/TUNING.md has the trials
-    behind these numbers.
+    more lanes, because one lane would report too rarely. MEME has the small torso: its residual
+    torso takes thirteen times the operations of an update from images. docs/results/TUNING.md has
+    the trials behind these numbers.
     """
     learner = config.learner
     return replace(
@@ -119,7 +120,9 @@ def _laptop(config: Config) -> Config:
         family=_fewer_arms(config.family, 8),
         controller=replace(config.controller, window=40),
         evaluator_controller=replace(config.evaluator_controller, window=100),
-        network=replace(config.network, feature_size=128, state_size=128, head_size=128),
+        network=replace(
+            config.network, torso="dqn", feature_size=128, state_size=128, head_size=128
+        ),
         sequence=_shorter(config.sequence, 4),
         replay=replace(config.replay, capacity=200_000, min_windows=200, samples_per_insert=4.0),
         learner=replace(

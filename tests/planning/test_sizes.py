@@ -60,3 +60,12 @@ def test_activations_grow_with_the_batch_alone() -> None:
     small, large = count_sizes(config, spec), count_sizes(double, spec)
     assert large.activation_bytes == 2 * small.activation_bytes > 0
     assert large.weight_bytes == small.weight_bytes
+
+
+def test_meme_on_a_laptop_has_no_torso_that_costs_ten_times_as_much() -> None:
+    config = make_config("meme", "laptop", "pixels")
+    residual = replace(config, network=replace(config.network, torso="residual"))
+    spec = check_env(config.env)
+    own, other = (count_sizes(each, spec).update_flops for each in (config, residual))
+    assert make_config("meme", "paper").network.torso == "residual"
+    assert other > 10 * own
