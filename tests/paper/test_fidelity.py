@@ -1,7 +1,9 @@
 """FIDELITY and PAPER: every row names files, functions and tests that exist."""
 
 import re
+import runpy
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -68,3 +70,17 @@ def test_links_follow_the_code() -> None:
     assert code[line - 1].strip().startswith("def update(")
     with pytest.raises(KeyError):
         code_links.with_lines("[`Learner.gone`](../agent57/learner.py#L1)")
+
+
+@pytest.mark.parametrize(
+    ("address", "shown"),
+    [
+        ("https://host/me/agent57/", "[`a`](https://host/me/agent57/blob/main/agent57/b.py#L3)"),
+        ("", "`a` (`agent57/b.py`, line 3)"),
+    ],
+)
+def test_links_of_the_built_site(address: str, shown: str) -> None:
+    hooks = runpy.run_path(str(ROOT / "mkdocs_hooks.py"))
+    config = SimpleNamespace(repo_url=address)
+    page = hooks["on_page_markdown"]("[`a`](../agent57/b.py#L3)", config=config, page=None)
+    assert page == shown
