@@ -102,9 +102,13 @@ class PaperScore:
 
 
 def plus_minus(mean: float, deviation: float | None, num_seeds: int) -> str:
-    """Write a mean with its deviation over seeds; one seed has no deviation to show."""
+    """Write a mean with its deviation over seeds; one seed has no deviation to show.
+
+    Means between 0 and 1 have three decimals: many tasks pay at most one point an episode.
+    """
+    digits = 3 if 0 < abs(mean) < 1 else 1
     is_known = deviation is not None and num_seeds > 1
-    return f"{mean:,.1f} ± {deviation:,.1f}" if is_known else f"{mean:,.1f}"
+    return f"{mean:,.{digits}f}" + (f" ± {deviation:,.{digits}f}" if is_known else "")
 
 
 def iqm(scores: Floats) -> Floats:

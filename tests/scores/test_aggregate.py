@@ -18,6 +18,7 @@ from agent57.scores.aggregate import (
     optimality_gap,
     paper_score,
     performance_profile,
+    plus_minus,
     probability_of_improvement,
     resampled,
     windowed_mean,
@@ -404,3 +405,10 @@ def test_nothing_to_score():
         paper_score([])
     with pytest.raises(ConfigError, match="window_episodes"):
         paper_score([rows([1], [1.0])], window_episodes=0)
+
+
+def test_scores_of_at_most_a_point_keep_their_digits_by_hand() -> None:
+    assert plus_minus(0.5418, 0.0423, 3) == "0.542 ± 0.042"
+    assert plus_minus(0.0, 0.0, 3) == "0.0 ± 0.0"
+    assert plus_minus(1234.56, 7.89, 3) == "1,234.6 ± 7.9"
+    assert plus_minus(-0.25, 1.0, 1) == "-0.250"

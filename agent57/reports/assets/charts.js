@@ -114,6 +114,7 @@ const Charts = (() => {
         width: this.width(), height: this.height(),
         legend: { show: false }, padding: [this.chart.references ? 18 : 8, this.chart.hns ? 0 : 18, 0, 0],
         cursor: {
+          y: false, // of no meaning in the charts that move their cursor too
           sync: { key: isOverTime(this.chart) ? "frames" : this.chart.title, setSeries: false, scales: ["x", null] },
           drag: { x: isOverTime(this.chart), y: false, setScale: false }, points: { size: 6 }, focus: { prox: -1 },
           bind: { dblclick: () => () => this.page.setZoom(null) },
