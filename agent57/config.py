@@ -78,6 +78,7 @@ RENAMED_FIELDS = {
 
 
 Kind = Literal["pixels", "grid", "vector"]  # of observation
+MAX_COUNT = 10**15  # no setting is larger: three years at ten million frames per second
 
 
 class ConfigError(ValueError):
@@ -583,8 +584,19 @@ class Config:
             f"replay.min_windows of {self.sequence.replay_period} steps must fit in "
             f"replay.capacity ({self.replay.capacity} transitions), got {self.replay.min_windows}",
         )
+        self._check_counts()
         if self.run.runtime == "cluster":
             self._check_cluster()
+
+    def _check_counts(self) -> None:
+        """Refuse whole numbers that no array can hold. A seed may be any number."""
+        for group in dataclasses.fields(self):
+            section = getattr(self, group.name)
+            for name, value in vars(section).items():
+                require(
+                    not isinstance(value, int) or value < MAX_COUNT or name == "seed",
+                    f"{group.name}.{name} must be below 10^15",
+                )
 
     def _check_cluster(self) -> None:
         """Refuse a cluster whose parts cannot share evenly or could not be restarted."""
@@ -691,12 +703,12 @@ def _build(
             built[name] = _build(type(default()), value, f"{path}{name}.", optional)
         else:
             built[name] = tuple(value) if isinstance(value, list) else value
-            _check_type(fields[name].type, built[name], f"config field {path}{name}")
+            check_type(fields[name].type, built[name], f"config field {path}{name}")
     return kind(**built)
 
 
-def _check_type(kind: Any, value: Any, name: str) -> None:  # noqa: ANN401
-    """Refuse a value of another type than the field's; an edited file may hold one."""
+def check_type(kind: Any, value: Any, name: str) -> None:  # noqa: ANN401
+    """Refuse a value of another type than the field's; a file from outside may hold one."""
     if get_origin(kind) is Literal:
         choices = get_args(kind)
         is_choice = isinstance(value, str) and value in choices
@@ -707,7 +719,7 @@ def _check_type(kind: Any, value: Any, name: str) -> None:  # noqa: ANN401
         inners = [inner] * len(value) if more == [...] else [inner, *more]
         require(len(value) == len(inners), f"{name} must hold {len(inners)} values, got {value!r}")
         for each, item in zip(inners, value, strict=True):
-            _check_type(each, item, name)
+            check_type(each, item, name)
     else:
         words = {int: "a whole number", float: "a number", str: "text", bool: "true or false"}
         allowed = (int, float) if kind is float else kind

@@ -9,6 +9,7 @@ import pytest
 from agent57.config import (
     CONFIG_VERSION,
     LATER_FIELDS,
+    ActorConfig,
     Config,
     ConfigError,
     ControllerConfig,
@@ -16,6 +17,7 @@ from agent57.config import (
     EnvConfig,
     FamilyConfig,
     LearnerConfig,
+    RunConfig,
     SequenceConfig,
     from_dict,
     to_dict,
@@ -279,3 +281,13 @@ def test_values_of_the_wrong_type_are_named(section, name, value, words) -> None
     values[section][name] = value
     with pytest.raises(ConfigError, match=words):
         from_dict(values)
+
+
+def test_numbers_beyond_any_array_are_refused_but_for_seeds() -> None:
+    with pytest.raises(ConfigError, match=r"actor\.lanes must be below 10\^15"):
+        Config(actor=ActorConfig(lanes=10**400))
+    values = to_dict(Config())
+    values["learner"]["clip_norm"] = 10**400  # a whole number is a number, too
+    with pytest.raises(ConfigError, match=r"learner\.clip_norm must be below 10\^15"):
+        from_dict(values)
+    assert Config(run=RunConfig(seed=10**40)).run.seed == 10**40

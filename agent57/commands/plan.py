@@ -9,6 +9,7 @@ from rich import box
 from rich.console import Console
 from rich.table import Table
 
+from agent57.allocator import enough_memory
 from agent57.commands.options import parse
 from agent57.commands.train import Train, apply_overrides, on_cluster
 from agent57.config import Config, require
@@ -104,7 +105,8 @@ def main(args: list[str], console: Console) -> None:
     spec = check_env(config.env)
     costs = machine_costs() if known.costs is None else Costs.read(known.costs)
     costs = with_task(costs, config.env)
-    found = forecast(config, spec, costs, machines)
+    with enough_memory():
+        found = forecast(config, spec, costs, machines)
     where = known.costs or costs_file()
     told = f"saved in {where}" if where.is_file() else "`agent57 bench` measures this machine's"
     console.print(

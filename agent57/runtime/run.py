@@ -11,6 +11,7 @@ from pathlib import Path
 import torch
 from rich.console import Console
 
+from agent57.allocator import enough_memory, first_line, lacks_memory
 from agent57.compilation import check_compiler
 from agent57.config import Config, ConfigError, require
 from agent57.envs.gymnasium import needs_trust
@@ -82,7 +83,7 @@ def _announce(config: Config, out: Path, device: torch.device, console: Console)
     task = f"training {run.agent} on {config.env.name} at {run.scale} scale: {length}"
     say(console, task)
     if device.type == "cpu":
-        with waiting(console, "measuring this machine"):
+        with waiting(console, "measuring this machine"), enough_memory():
             expected = expectation(config)
         say(console, expected)
 
@@ -158,7 +159,7 @@ def _run(
         stack.callback(journal.close)
         parts: AnyParts
         if config.run.runtime == "inline":
-            with waiting(console, "building the networks"):
+            with waiting(console, "building the networks"), enough_memory():
                 parts = one_process = build(config, device)
             train = partial(inline.train, config, one_process, journal)
         else:
@@ -237,6 +238,10 @@ def _faults_explained(path: Path, parts: AnyParts, saver: Saver) -> Iterator[Non
         raise RunFailed(f"{error}; {what_is_left()}") from error
     except InterruptedError as error:
         raise RunFailed(f"no last checkpoint: {error}; {what_is_left()}") from error
+    except (MemoryError, RuntimeError) as error:
+        if not lacks_memory(error):
+            raise
+        raise RunFailed(f"not enough memory: {first_line(error)}; {what_is_left()}") from error
     except OSError as error:
         raise RunFailed(
             f"{error.filename or path}: {error.strerror or error}; make room or give access, then "

@@ -28,9 +28,17 @@ def check_json(file: Path) -> None:
         file.parent.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise ConfigError(f"--json {file} cannot be written: {error.strerror}") from None
-    require(not file.is_dir(), f"--json {file} cannot be written: it is a folder")
-    can_write = os.access(file if file.exists() else file.parent, os.W_OK)
-    require(can_write, f"--json {file} cannot be written: permission denied")
+    check_output("--json", file)
+
+
+def check_output(option: str, file: Path) -> None:
+    """Refuse a file that an option names and that could not be written into its folder."""
+    try:
+        require(not file.is_dir(), f"{option} {file} cannot be written: it is a folder")
+        place = file if file.exists() else file.parent
+    except OSError as error:  # such as a name that is too long
+        raise ConfigError(f"{option} {file} cannot be written: {error.strerror}") from None
+    require(os.access(place, os.W_OK), f"{option} {file} cannot be written: permission denied")
 
 
 def write_json(file: Path, values: dict[str, Any]) -> None:

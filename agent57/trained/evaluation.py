@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from agent57.config import ConfigError, require
+from agent57.config import MAX_COUNT, ConfigError, require
 from agent57.envs.make import make_env
 from agent57.envs.spec import EnvironmentFault, VectorEnv
 from agent57.player import Player
@@ -44,6 +44,7 @@ class Trial:
 
     def __post_init__(self) -> None:
         require(self.episodes > 0, f"--episodes must be positive, got {self.episodes}")
+        require(self.episodes < MAX_COUNT, "--episodes must be below 10^15")
         require(self.seed >= 0, f"--seed must not be negative, got {self.seed}")
         epsilon = self.epsilon
         is_probability = epsilon is None or 0 <= epsilon <= 1

@@ -4,6 +4,7 @@ MP4 needs the ffmpeg of `imageio-ffmpeg` (the `report` extra), GIF needs Pillow.
 here.
 """
 
+import os
 from collections.abc import Generator
 from pathlib import Path
 from typing import Any, Protocol
@@ -12,6 +13,7 @@ import numpy as np
 from PIL import Image
 
 from agent57.config import ConfigError, require
+from agent57.storage.folder import check_output
 from agent57.types import Played
 from agent57.video.overlay import Overlay, enlarge
 
@@ -28,6 +30,9 @@ def check_video(file: Path) -> None:
     require(
         folder.is_dir(), f"--video {file} cannot be written: the folder {folder} does not exist"
     )
+    check_output("--video", file)
+    is_new = not os.path.lexists(file)
+    require(is_new or file.is_file(), f"--video {file} cannot be written: it is not a plain file")
 
 
 def _ffmpeg() -> Any:  # noqa: ANN401
@@ -136,13 +141,19 @@ class EpisodeCamera:
             picture = enlarge(self._picture)
         else:
             picture = self._overlay.draw(self._picture, played, novelty, policy)
-        self._writer.add(even(picture))
+        try:
+            self._writer.add(even(picture))
+        except OSError as error:  # ffmpeg is gone
+            raise _unwritable(self._file, error) from None
         self._num_frames += 1
         self._picture = next_picture
 
     def close(self) -> None:
         """Finish the file."""
-        self._writer.close()
+        try:
+            self._writer.close()
+        except OSError as error:
+            raise _unwritable(self._file, error) from None
 
     @property
     def description(self) -> str:
@@ -150,6 +161,12 @@ class EpisodeCamera:
         if self._file.suffix == ".gif" and self._num_frames > MAX_GIF_FRAMES:
             return f"the first {MAX_GIF_FRAMES} of {self._num_frames} steps; .mp4 holds them all"
         return f"one episode, {self._num_frames} steps"
+
+
+def _unwritable(file: Path, error: OSError) -> ConfigError:
+    """Say in one line why a film could not be written; ffmpeg's reason is its last line."""
+    lines = str(error.strerror or error).strip().splitlines() or [type(error).__name__]
+    return ConfigError(f"--video {file} cannot be written: {lines[-1]}")
 
 
 def even(picture: np.ndarray) -> np.ndarray:

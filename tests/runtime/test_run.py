@@ -308,3 +308,23 @@ def test_the_folder_is_locked_until_the_last_write_has_ended(tmp_path, monkeypat
         resume(tmp_path / "run")
     assert not presses
     assert events == ["written", "free"]
+
+
+@pytest.mark.parametrize(
+    "sections",
+    [
+        {"actor": {"lanes": 10**14}},
+        {"network": {"state_size": 10**9}},
+        {"network": {"head_size": 10**14}},
+        {"curiosity": {"memory_size": 10**14}},
+    ],
+)
+def test_sizes_that_do_not_fit_in_memory_are_one_line(sections, tmp_path):
+    with pytest.raises(ConfigError, match="do not fit in memory"):
+        train(run_config("toy/cue", 30, **sections), tmp_path / "run")
+
+
+def test_memory_that_runs_out_while_training_is_one_line(tmp_path):
+    config = run_config("toy/cue", 300, learner={"batch_size": 10**14})
+    with pytest.raises(RunFailed, match="not enough memory: .*agent57 resume"):
+        train(config, tmp_path / "run")

@@ -1,5 +1,7 @@
 import json
+import os
 import shutil
+from pathlib import Path
 from typing import ClassVar
 
 import numpy as np
@@ -13,7 +15,7 @@ from agent57.player import Player
 from agent57.seeds import Role
 from agent57.trained.evaluation import Film, play_episodes
 from agent57.trained.trained_run import TrainedRun
-from agent57.video.film import even
+from agent57.video.film import GifWriter, Mp4Writer, even
 from agent57.video.overlay import MIN_HEIGHT, PANEL, Overlay, enlarge
 from tests.runtime.runs import run_config
 from tests.trained_run import call, trained_run
@@ -124,7 +126,11 @@ def _size(file):
     [
         (("--video", "x.avi"), "--video x.avi must end in .mp4 or .gif"),
         (("--video", "/nowhere/x.gif"), "the folder /nowhere does not exist"),
+        (("--video", "/proc/x.gif"), "--video /proc/x.gif cannot be written"),
+        (("--video", f"/tmp/{'x' * 300}.gif"), "cannot be written: File name too long"),
+        (("--json", f"/tmp/{'x' * 300}"), "cannot be written: File name too long"),
         (("--episodes", "0"), "--episodes must be positive"),
+        (("--episodes", "1e400"), "--episodes must be below 10^15"),
         (("--epsilon", "2"), "--epsilon must lie in [0, 1]"),
         (("--arm", "4"), "--arm must lie in 0 to 3"),
         (("--seed", "-1"), "--seed must not be negative"),
@@ -136,6 +142,26 @@ def test_bad_options_are_answered_in_one_line(options, message):
     assert code == 2
     assert message in text
     assert text.count("\n") == 1
+
+
+@pytest.mark.parametrize("make", [Path.mkdir, os.mkfifo], ids=["folder", "pipe"])
+def test_a_film_is_written_to_a_plain_file_only(make, tmp_path):
+    make(tmp_path / "x.gif")
+    code, text = call("evaluate", trained_run(), "--video", tmp_path / "x.gif")
+    assert code == 2
+    assert "cannot be written: it is" in text
+
+
+@pytest.mark.parametrize("suffix", [".gif", ".mp4"])
+def test_a_film_that_the_disk_refuses_is_one_line(suffix, tmp_path, monkeypatch):
+    def refuse(*_):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(GifWriter, "close", refuse)
+    monkeypatch.setattr(Mp4Writer, "add", refuse)
+    code, text = call("evaluate", trained_run(), "--video", tmp_path / f"x{suffix}")
+    assert code == 2
+    assert "cannot be written: No space left on device" in text
 
 
 def test_missing_ffmpeg_names_the_extra(monkeypatch, tmp_path):
