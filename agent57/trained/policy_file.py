@@ -6,13 +6,13 @@ code. It carries the observation and action spec, so acting needs no environment
 
 import io
 import zipfile
-from dataclasses import asdict, fields
+from dataclasses import asdict
 from pathlib import Path
-from typing import Any
+from typing import Any, get_type_hints
 
 import torch
 
-from agent57.config import ConfigError, from_dict, require, to_dict
+from agent57.config import ConfigError, check_type, from_dict, require, to_dict
 from agent57.storage.files import write_atomic
 from agent57.trained.trained_run import TrainedRun
 from agent57.types import EnvSpec
@@ -57,23 +57,22 @@ def write_policy(run: TrainedRun, spec: EnvSpec, file: Path, *, half: bool = Fal
 def read_policy(file: Path) -> TrainedRun:
     """Read what `write_policy` wrote; `ConfigError` for anything else."""
     content = _read(file)
+    said = (content.get("format"), content.get("version"))
+    is_known = (*map(type, said),) == (str, int) and said == (FORMAT, VERSION)  # no tensors
     require(
-        content.get("format") == FORMAT and content.get("version") == VERSION,
-        f"{file} is no policy of this agent57: it says {content.get('format')!r}, version "
-        f"{content.get('version')!r}, not {FORMAT!r}, version {VERSION}",
+        is_known,
+        f"{file} is no policy of this agent57: it says {_shortened(said[0])}, version "
+        f"{_shortened(said[1])}, not {FORMAT!r}, version {VERSION}",
     )
     try:
-        known = {field.name for field in fields(EnvSpec)}
-        spec = {name: value for name, value in content["spec"].items() if name in known}
-        shape = tuple(int(size) for size in spec.pop("observation_shape"))
         return TrainedRun(
             path=file,
             config=from_dict(content["config"]),
             counters=content["counters"],
             weights={name: _whole(weight) for name, weight in content["weights"].items()},
-            best_arm=int(content["best_arm"]),
+            best_arm=content["best_arm"],
             curiosity=content["curiosity"],
-            spec=EnvSpec(observation_shape=shape, **spec),
+            spec=_spec(content["spec"]),
         )
     except ConfigError as error:
         raise ConfigError(f"{file}: {error}") from None
@@ -84,6 +83,32 @@ def read_policy(file: Path) -> TrainedRun:
 def read_trained(path: Path) -> TrainedRun:
     """Read a trained run from its folder, or from the file of its policy."""
     return read_policy(path) if path.is_file() else TrainedRun.load(path)
+
+
+def _spec(values: dict[str, Any]) -> EnvSpec:
+    """Return a task as `asdict` wrote it, after checking that it can be one."""
+    known: dict[str, Any] = {}
+    for name, kind in get_type_hints(EnvSpec).items():
+        if name in values:
+            value = values[name]
+            known[name] = tuple(value) if isinstance(value, list) else value
+            check_type(kind, known[name], f"spec.{name}")
+    spec = EnvSpec(**known)
+    sizes = (*spec.observation_shape, *spec.image_shape, spec.num_actions, spec.frames_per_step)
+    num_sides = 1 if spec.kind == "vector" or spec.image_shape else 3
+    require(
+        min(sizes) > 0
+        and 0 < spec.max_value < 256
+        and len(spec.observation_shape) == num_sides
+        and len(spec.image_shape) in (0, 3),
+        f"spec describes no task: {_shortened(values)}",
+    )
+    return spec
+
+
+def _shortened(value: object) -> str:
+    """Return a value of a foreign file on one line."""
+    return " ".join(repr(value)[:80].split())
 
 
 def _whole(weight: torch.Tensor) -> torch.Tensor:

@@ -7,8 +7,9 @@ from typing import Any
 import numpy as np
 import torch
 
+from agent57.allocator import enough_memory
 from agent57.bandit import make_controller
-from agent57.config import Config, ConfigError, require
+from agent57.config import Config, ConfigError, check_type, require
 from agent57.curiosity.reward import RunningMoments
 from agent57.envs.gymnasium import import_modules
 from agent57.envs.make import check_env
@@ -46,6 +47,16 @@ class TrainedRun:
     curiosity: dict[str, Any] | None  # the evaluator's; its running scales carry over
     spec: EnvSpec | None = None  # of the task; a run folder does not hold it
     damaged: tuple[str, ...] = ()  # what is wrong with newer checkpoints, which were passed over
+
+    def __post_init__(self) -> None:
+        """Check what a forged file could hold; `make_networks` checks the weights."""
+        for name in COUNTERS:
+            check_type(int, self.counters.get(name), f"counters.{name}")
+        check_type(int, self.best_arm, "best_arm")
+        last = self.config.family.arms - 1
+        require(0 <= self.best_arm <= last, f"best_arm must lie in 0 to {last}")
+        is_kind = self.curiosity is None or isinstance(self.curiosity, dict)
+        require(is_kind, "curiosity must be a group of fields or nothing")
 
     @classmethod
     def load(cls, path: Path) -> "TrainedRun":
@@ -110,8 +121,9 @@ class TrainedRun:
 
     def make_networks(self, spec: EnvSpec) -> Networks:
         """Make the run's networks for its task, with the trained weights."""
-        networks = make_networks(self.config, spec)
         try:
+            self._check_shapes(spec)
+            networks = make_networks(self.config, spec)
             networks.load_state_dict(self.weights)
             are_finite = all(bool(torch.isfinite(weight).all()) for weight in networks.parameters())
             require(are_finite, f"{self.path} holds weights that are not finite")
@@ -119,6 +131,24 @@ class TrainedRun:
             reason = " ".join(str(error).split()[:40])
             raise ConfigError(f"{self.path} holds weights of other networks: {reason}") from None
         return networks
+
+    def _check_shapes(self, spec: EnvSpec) -> None:
+        """Compare weights with the configuration, which could ask for networks of any size.
+
+        Networks on the device "meta" take no memory.
+        """
+        if self.config.network.own_torso:  # code that need not know this device
+            return
+        with torch.device("meta"):
+            wanted = make_networks(self.config, spec).state_dict()
+        for name, weight in wanted.items():
+            given = self.weights.get(name)
+            shape = tuple(given.shape) if isinstance(given, torch.Tensor) else None
+            require(
+                shape == tuple(weight.shape),
+                f"{self.path} holds weights of other networks: {name} has shape {shape}, the "
+                f"configuration asks for {tuple(weight.shape)}",
+            )
 
     def make_player(
         self,
@@ -137,15 +167,26 @@ class TrainedRun:
         epsilons = np.full(env.num_lanes, epsilon)
         if networks is None:
             networks = self.make_networks(env.spec)
-        player = Player(
-            config, env, epsilons, ROLES, first_lane, device, networks, is_evaluated=True
-        )
+        with enough_memory():
+            player = Player(
+                config, env, epsilons, ROLES, first_lane, device, networks, is_evaluated=True
+            )
         if player.curiosity is not None and self.curiosity and "memory" in self.curiosity:
-            fresh, saved = player.curiosity.state_dict(), self.curiosity["memory"]
-            for name in ("moments", "scale"):
-                if fresh[name] is not None:
-                    fresh[name] = RunningMoments.pooled(self.curiosity[name])
-            for name in SCALES:
-                fresh["memory"][name] = saved[name].sum().repeat(env.num_lanes)
-            player.curiosity.load_state_dict(fresh)
+            try:
+                player.curiosity.load_state_dict(self._pooled_scales(player.curiosity.state_dict()))
+            except (LookupError, TypeError, ValueError, AttributeError, RuntimeError) as error:
+                reason = f"{type(error).__name__} {error}".splitlines()[0]
+                raise ConfigError(f"{self.path} holds no scales of novelty: {reason}") from None
         return player
+
+    def _pooled_scales(self, fresh: dict[str, Any]) -> dict[str, Any]:
+        """Return a fresh state of curiosity with the run's scales, pooled over its lanes."""
+        saved = self.curiosity or {}
+        for name in ("moments", "scale"):
+            if fresh[name] is not None:
+                fresh[name] = RunningMoments.pooled(saved[name])
+        for name in SCALES:
+            total = saved["memory"][name].sum()
+            require(bool(torch.isfinite(total)), f"{name} is not finite")
+            fresh["memory"][name] = total.repeat(len(fresh["memory"][name]))
+        return fresh

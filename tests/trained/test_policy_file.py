@@ -14,6 +14,7 @@ import torch
 
 import agent57
 from agent57.config import ConfigError
+from agent57.trained import trained_run as trained_module
 from agent57.trained.policy_file import read_policy, read_trained
 from agent57.trained.trained_run import TrainedRun
 from tests.trained_run import call, trained_run
@@ -151,6 +152,68 @@ def test_weights_of_other_networks_are_refused(tmp_path: Path) -> None:
     (tmp_path / "a.agent57").write_bytes(saved(content))
     with pytest.raises(ConfigError, match="weights of other networks"):
         agent57.load(tmp_path / "a.agent57")
+
+
+FORGED_FIELDS = {
+    "a version that is a tensor": {"version": torch.zeros(2)},
+    "a kind that there is not": {"spec.kind": 1.5},
+    "no observation": {"spec.observation_shape": []},
+    "observations of a wrong type": {"spec.observation_dtype": "object"},
+    "an image without sides": {"spec.image_shape": -1},
+    "no action": {"spec.num_actions": 0},
+    "too many actions": {"spec.num_actions": 10**12},
+    "counters that are none": {"counters": {}},
+    "counters of a wrong type": {"counters": 5},
+    "an arm that there is not": {"best_arm": 99},
+    "an arm of a wrong type": {"best_arm": torch.zeros(2)},
+    "curiosity of a wrong type": {"curiosity": True},
+    "scales of a wrong type": {"curiosity.memory": None},
+    "scales that are not finite": {"curiosity.memory.distance_sum": torch.full((1,), torch.nan)},
+    "networks of gigabytes": {"config.network.state_size": 30_000},
+    "networks beyond any memory": {"config.network.state_size": 10**9},
+    "a memory beyond any memory": {"config.curiosity.memory_size": 10**13},
+    "a number beyond any array": {"config.run.frames": 10**400},
+}
+
+
+@pytest.mark.parametrize("name", FORGED_FIELDS)
+def test_a_forged_field_of_a_policy_is_one_line(name: str, tmp_path: Path) -> None:
+    file = tmp_path / "a.agent57"
+    agent57.load(trained_run()).save(file)
+    content = torch.load(file, weights_only=True)
+    for field, value in FORGED_FIELDS[name].items():
+        *groups, last = field.split(".")
+        place = content
+        for group in groups:
+            place = place[group]
+        place[last] = value
+    torch.save(content, file)
+    with pytest.raises(ConfigError) as caught:
+        agent57.load(file).initial_state()
+    assert str(file) in str(caught.value) or "do not fit in memory" in str(caught.value)
+    assert len(str(caught.value).splitlines()) == 1
+
+
+def test_networks_are_not_made_before_their_weights_are_known_to_fit(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The configuration of a small file may ask for networks that take gigabytes."""
+    agent57.load(trained_run()).save(tmp_path / "a.agent57")
+    content = torch.load(tmp_path / "a.agent57", weights_only=True)
+    content["config"]["network"]["state_size"] = 30_000
+    torch.save(content, tmp_path / "a.agent57")
+    made = []
+    real = trained_module.make_networks
+
+    def make(*args: Any) -> Any:
+        networks = real(*args)
+        made.append({weight.device.type for weight in networks.parameters()})
+        return networks
+
+    monkeypatch.setattr(trained_module, "make_networks", make)
+    with pytest.raises(ConfigError, match="weights of other networks"):
+        agent57.load(tmp_path / "a.agent57")
+    assert made == [{"meta"}]
 
 
 def test_export_says_what_it_needs(tmp_path: Path) -> None:
