@@ -5,6 +5,7 @@ answered at once.
 """
 
 import importlib
+import os
 import sys
 from collections.abc import Callable
 
@@ -61,6 +62,11 @@ def run(args: list[str], console: Console | None = None, errors: Console | None 
         return _failed(errors, "interrupted", INTERRUPTED)
     except SystemExit as stop:  # of --help
         return int(stop.code or 0)
+    except OSError as error:
+        if error.filename is None:  # about no file that the user could look after
+            raise
+        name = os.fsdecode(error.filename)
+        return _failed(errors, f"{name}: {error.strerror or error}", FAILURE)
     except Exception as error:
         from agent57.runtime.run import RunFailed
 

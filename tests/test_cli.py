@@ -301,3 +301,22 @@ def test_every_command_starts_without_the_atari_emulator() -> None:
     )
     found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
     assert found.returncode == 0, found.stderr
+
+
+@pytest.mark.parametrize("command", ["evaluate", "resume", "report", "watch", "train --config"])
+def test_a_name_that_the_system_refuses_is_one_line(command: str) -> None:
+    code, _, errors = call(*command.split(), "x" * 300)
+    assert code in (1, 2)
+    assert "File name too long" in errors
+    assert "Traceback" not in errors
+
+
+def test_an_error_of_the_system_about_no_file_is_not_hidden(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def fail(*_: object) -> None:
+        raise OSError(12, "Cannot allocate memory")
+
+    monkeypatch.setattr("agent57.commands.scores.main", fail)
+    with pytest.raises(OSError, match="Cannot allocate"):
+        call("scores")

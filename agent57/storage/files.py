@@ -54,8 +54,12 @@ def write_atomic(path: Path, content: bytes) -> None:
 def write_parts(path: Path, parts: Iterable[bytes | memoryview]) -> None:
     """Write a file part by part under a temporary name, bring it to disk, rename it.
 
-    Nothing is left behind where this fails.
+    Nothing is left behind where this fails. A device, such as /dev/stdout, is not replaced.
     """
+    if path.is_dir():  # "." too, which has no name
+        raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), str(path))
+    if path.exists() and not path.is_file():
+        raise OSError(errno.EINVAL, "not a plain file", str(path))
     temporary = path.with_name(f".{path.name}.partial")
     try:
         with open(temporary, "wb", opener=not_followed) as file:

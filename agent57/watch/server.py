@@ -24,7 +24,7 @@ from starlette.responses import HTMLResponse, PlainTextResponse, Response, Strea
 from starlette.routing import Route
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from agent57.config import ConfigError, EnvConfig
+from agent57.config import ConfigError, EnvConfig, require
 from agent57.reports.page import SCRIPTS, fill_page
 from agent57.watch.followed_runs import FollowedRun, FollowedRuns, Zoom
 from agent57.watch.painter import Painter
@@ -277,6 +277,8 @@ def _asked(request: Request) -> tuple[list[str], Zoom]:
 
 def open_socket(host: str, port: int | None, default: int) -> socket.socket:
     """Listen on `port`; without one on the default port, or on any free port if that is taken."""
+    require(port is None or 0 <= port <= 65535, f"--port must lie in 0 to 65535, got {port}")
+    require(bool(host), "--host needs an address, such as 0.0.0.0 for all of this machine")
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     for wish in (port,) if port is not None else (default, 0):
         listener = socket.socket(family, socket.SOCK_STREAM)

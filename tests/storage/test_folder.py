@@ -244,6 +244,21 @@ def test_a_file_is_replaced_whole_or_not_at_all(tmp_path, monkeypatch):
     assert (tmp_path / "a").read_bytes() == b"old"
 
 
+@pytest.mark.parametrize("name", ["link to a device", "pipe", "."])
+def test_what_is_no_plain_file_is_not_replaced(name, tmp_path):
+    """/dev/stdout is a link to a device, which a rename would replace."""
+    path = tmp_path / name
+    if name == "pipe":
+        os.mkfifo(path)
+    elif name != ".":
+        path.symlink_to("/dev/null")
+    before = sorted(tmp_path.iterdir())
+    with pytest.raises(OSError, match="not a plain file|Is a directory"):
+        write_atomic(path, b"new")
+    assert sorted(tmp_path.iterdir()) == before
+    assert name == "." or not path.is_file()
+
+
 def test_a_folder_that_cannot_be_written_is_one_line(tmp_path, monkeypatch):
     monkeypatch.setattr(module.fcntl, "lockf", lambda *_: full_disk())
     with pytest.raises(ConfigError, match="cannot be written: No space"):

@@ -259,3 +259,11 @@ def test_numbers_read_as_people_write_them_and_nothing_plays_after_the_end(tmp_p
         browser.wait_until(page, f"{title} === 'Played last'")
         assert "100,000 of 100,000 frames" in page.locator("#runs").inner_text()
         page.close()
+
+
+@pytest.mark.parametrize("port", [-1, 65536])
+def test_a_port_that_there_is_not_is_refused(port: int) -> None:
+    with pytest.raises(ConfigError, match=r"--port must lie in 0 to 65535"):
+        open_socket("127.0.0.1", port, 0)
+    with pytest.raises(ConfigError, match="--host needs an address"):
+        open_socket("", None, 0)
