@@ -280,7 +280,7 @@ def best_arm_charts(groups: Sequence[Group]) -> list[Chart]:
     horizon_lines: list[Line] = []
     runs = [run for group in groups for run in group.runs]
     for colour, run in enumerate(runs):
-        points = run.column("evaluator/best_arm")
+        points = run.best_arms
         if not points:
             continue
         frames, arms = as_curve(points)
@@ -349,7 +349,8 @@ def arm_maps(run: RunHistory) -> list[Chart]:
         if np.isfinite(values).any():
             maps.append((title, unit, note, values))
     frames = [row["frames"] for row in rows]
-    best = [row.get("evaluator/best_arm") for row in rows]
+    chosen = dict(run.best_arms)
+    best = [chosen.get(frame) for frame in frames]
     notes = [arm_note(arm) for arm in run.arms]
     return [_map(run, frames, best, notes, *described) for described in maps]
 

@@ -30,7 +30,7 @@ from agent57.reports.sections import (
 )
 from agent57.reports.suite_section import suite_section
 from agent57.reports.suite_training import draw_training, training_section
-from agent57.storage.files import write_atomic
+from agent57.storage.files import open_plain, write_atomic
 from agent57.storage.folder import CHECKPOINTS
 from agent57.storage.history import RunHistory, find_runs
 from agent57.storage.tail import RunTail
@@ -67,7 +67,16 @@ def write_report(paths: list[Path], out: Path | None) -> Path:
 def suite_results(paths: Sequence[Path]) -> dict[str, Any] | None:
     """Return the results of the first suite folder among the paths."""
     files = [path / RESULTS_FILE for path in paths if (path / RESULTS_FILE).is_file()]
-    return json.loads(files[0].read_text("utf-8")) if files else None
+    if not files:
+        return None
+    try:
+        with open_plain(files[0]) as opened:
+            results: dict[str, Any] = json.loads(opened.read())
+        suite_section(results)
+    except (LookupError, TypeError, ValueError, AttributeError, RecursionError) as error:
+        reason = f"{type(error).__name__} {error}"
+        raise ConfigError(f"{files[0]} holds no results of a suite: {reason}") from None
+    return results
 
 
 def page_title(runs: Sequence[RunHistory]) -> str:

@@ -87,8 +87,7 @@ def _normalised(group: Group, frames: Floats) -> Floats:
 
 def _best_arm(group: Group, frames: Floats) -> Floats:
     """The evaluator's best arm [T] in the first seed; nan where unknown."""
-    points = group.runs[0].column("evaluator/best_arm")
-    return resampled(as_curve(points), frames, is_step=True)
+    return resampled(as_curve(group.runs[0].best_arms), frames, is_step=True)
 
 
 def training_section(groups: Sequence[Group]) -> dict[str, Any]:

@@ -3,6 +3,7 @@
 import contextlib
 import json
 import math
+from collections.abc import Collection
 from dataclasses import dataclass
 from functools import cached_property
 from operator import itemgetter
@@ -25,6 +26,8 @@ EPISODE_TEXTS = {"source": ("actor", "evaluator"), "phase": ("train", "evaluate"
 EPISODE_NUMBERS = (
     "lane", "arm", "beta", "gamma", "frames", "length", "return", "intrinsic_return",
 )  # fmt: skip
+
+HEAD = ("frames", "steps", "updates", "seconds")  # of a line of metrics
 
 _NUMBERS = frozenset({int, float})  # types of JSON numbers; true and false are neither
 _episode_numbers = itemgetter(*EPISODE_NUMBERS)
@@ -76,13 +79,29 @@ def is_record(row: object) -> bool:
     if not isinstance(row, dict):
         return False
     if not EPISODE_TEXTS.keys() & row.keys():
-        return "frames" in row and _NUMBERS.issuperset(map(type, row.values()))
+        return _are_numbers(row.values()) and _has_head(row)
     try:
         numbers = _episode_numbers(row)
     except KeyError:
         return False
     texts = all(row.get(name) in choices for name, choices in EPISODE_TEXTS.items())
-    return texts and _NUMBERS.issuperset(map(type, numbers))
+    return texts and _are_numbers(numbers) and math.isfinite(row["frames"])
+
+
+def _are_numbers(values: Collection[object]) -> bool:
+    """Whether all values are numbers that fit in a float."""
+    if not _NUMBERS.issuperset(map(type, values)):
+        return False
+    try:
+        math.hypot(*values)  # type: ignore[arg-type]  # the fastest way to convert all of them
+    except OverflowError:
+        return False
+    return True
+
+
+def _has_head(row: Row) -> bool:
+    """Whether a line of metrics says where it belongs; other numbers may be infinite."""
+    return "frames" in row and all(math.isfinite(row.get(name, 0)) for name in HEAD)
 
 
 def damage_text(file: Path, damaged: list[int]) -> str:
@@ -118,7 +137,7 @@ def _read_journal(file: Path, sealed: list[Segment]) -> tuple[list[Row], list[st
         some, damaged = whole_rows(b"".join(content for content, _ in parts))
         rows += some
         damage += [damage_text(segment.path, damaged)] if damaged else []
-    if file.is_file():
+    if file.exists():
         with open_plain(file) as opened:
             some, damaged = whole_rows(opened.read(), read_sums(file))
         rows += some
@@ -186,6 +205,12 @@ class RunHistory:
         """Each arm's beta and gamma."""
         family = self.config.family
         return list(zip(betas(family).tolist(), gammas(family).tolist(), strict=True))
+
+    @property
+    def best_arms(self) -> Points:
+        """The evaluator's best arm over frames."""
+        points = self.column("evaluator/best_arm")
+        return [(frames, arm) for frames, arm in points if 0 <= arm < len(self.arms)]
 
     @property
     def has_scores(self) -> bool:

@@ -13,6 +13,7 @@ from typing import Any
 
 from agent57.config import Config
 from agent57.scores.aggregate import WINDOW_EPISODES
+from agent57.storage.files import open_plain
 from agent57.storage.folder import CONFIG_FILE, read_config
 from agent57.storage.history import EPISODES_FILE, METRICS_FILE, RunHistory, whole_rows
 from agent57.storage.journal_file import read_sums
@@ -37,7 +38,7 @@ class GrowingLines:
     def read(self, size: int = -1) -> tuple[bytes, bool]:
         """Return new whole lines, up to about `size` bytes, and whether the file starts over."""
         try:
-            with self._file.open("rb") as file:
+            with open_plain(self._file) as file:
                 restarts = not self._continues(file.fileno())
                 if restarts:
                     self.offset, self._last = 0, b""
@@ -54,7 +55,7 @@ class GrowingLines:
 
     def skip_to_end(self) -> int:
         """Count everything up to the last line break as read; return that size in bytes."""
-        with self._file.open("rb") as file:
+        with open_plain(self._file) as file:
             size = file.seek(0, os.SEEK_END)
             start = max(0, size - 1_000_000)
             file.seek(start)
@@ -239,7 +240,7 @@ def lines_with(mark: bytes, content: bytes) -> Iterator[bytes]:
 
 def sample_lines(path: Path, start: int, end: int, count: int) -> list[bytes]:
     """Return whole lines at evenly spaced places between two offsets, the last line among them."""
-    with path.open("rb") as file:
+    with open_plain(path) as file:
         if end - start <= SAMPLED_BYTES:
             file.seek(start)
             return file.read(end - start).splitlines(keepends=True)
@@ -258,7 +259,7 @@ def sample_lines(path: Path, start: int, end: int, count: int) -> list[bytes]:
 
 def find_frames(path: Path, frames: float) -> int:
     """Return the offset of the first line with at least so many frames, by bisection."""
-    with path.open("rb") as file:
+    with open_plain(path) as file:
         low, high = 0, file.seek(0, os.SEEK_END)
         while low < high:
             middle = (low + high) // 2

@@ -1,5 +1,6 @@
 import json
 import math
+import os
 import re
 from html.parser import HTMLParser
 
@@ -14,6 +15,7 @@ from agent57.reports.page import write_report
 from agent57.storage.history import RunHistory, find_runs, read_lines, whole_rows
 from tests.reports import browser
 from tests.reports.made_up_runs import write_lines, write_run
+from tests.trained_run import call
 
 
 def payload(page: str) -> dict:
@@ -175,6 +177,7 @@ def test_only_lines_that_hold_one_record_count(tmp_path):
         b'{"source": "actor", "phase": "train", "frames": 1}\n',
         b"{}\n",
         b'{"frames": \xff}\n',
+        b'{"frames": 1' + b"0" * 400 + b"}\n",  # more than a float can be
     ):
         rows, damaged = whole_rows(good + bad + good)
         assert rows == [{"frames": 1}] * 2
@@ -187,6 +190,23 @@ def test_infinite_values_are_not_drawn(tmp_path):
     text = '{"frames": 1, "loss/rnd": NaN}\n{"frames": 2, "loss/rnd": 3.0}\n'
     (run / "metrics.jsonl").write_text(text)
     assert RunHistory.read(run).column("loss/rnd") == [(2, 3.0)]
+
+
+@pytest.mark.parametrize("value", [1e308, -1e308, math.nan, math.inf, -1, 1e18, 0.5, 2**63])
+@pytest.mark.parametrize(
+    "name", ["frames", "seconds", "updates", "evaluator/best_arm", "evaluator/return"]
+)
+def test_numbers_of_any_size_make_a_page(name, value, tmp_path):
+    run = write_run(tmp_path / "a")
+    rows = [json.loads(line) for line in (run / "metrics.jsonl").read_text().splitlines()]
+    rows[-1][name] = value
+    write_lines(run / "metrics.jsonl", rows)
+    payload(write_report([run], None).read_text())
+    episodes = [json.loads(line) for line in (run / "episodes.jsonl").read_text().splitlines()]
+    for field in ("frames", "arm", "return", "length"):
+        episodes[-1][field] = value
+    write_lines(run / "episodes.jsonl", episodes)
+    payload(write_report([run], None).read_text())
 
 
 def test_thinning_keeps_the_mean_by_law():
@@ -383,3 +403,32 @@ def test_exported_weights_are_not_taken_for_a_run(tmp_path):
     assert find_runs([tmp_path]) == [run]
     with pytest.raises(ConfigError, match=r"weights holds no records of a run: metrics\.jsonl is"):
         find_runs([weights])
+
+
+@pytest.mark.parametrize("name", ["metrics.jsonl", "episodes.jsonl"])
+@pytest.mark.parametrize("kind", ["pipe", "folder", "device"])
+def test_a_journal_that_is_no_file_is_one_line(name, kind, tmp_path):
+    run = write_run(tmp_path / "a")
+    (run / name).unlink()
+    if kind == "pipe":
+        os.mkfifo(run / name)
+    elif kind == "folder":
+        (run / name).mkdir()
+    else:
+        (run / name).symlink_to("/dev/zero")
+    table = ("--table", name.removesuffix(".jsonl"))
+    for command in (("report", run), ("export", run, "--csv", tmp_path / "a.csv", *table)):
+        code, text = call(*command)
+        assert code == 1, text
+        assert text.startswith(f"agent57: {run / name}: ")
+        assert len(text.splitlines()) == 1
+    assert not (tmp_path / "a.csv").exists()
+
+
+@pytest.mark.parametrize("content", ["", "[]", "5", '{"coverage": 1}', b"\xff\xfe"])
+def test_results_of_a_suite_that_are_damaged_are_one_line(content, tmp_path):
+    write_run(tmp_path / "a")
+    file = tmp_path / "results.json"
+    file.write_bytes(content if isinstance(content, bytes) else content.encode())
+    with pytest.raises(ConfigError, match=r"results\.json holds no results of a suite"):
+        write_report([tmp_path], None)
