@@ -8,10 +8,13 @@ machine, and nothing while nobody watches.
 
 import contextlib
 import json
+import os
 import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
+
+from agent57.storage.files import make_own_folder, not_followed, open_plain
 
 FOLDER = "live"
 SIGN = "watched"
@@ -20,6 +23,8 @@ ASK_SECONDS = 2.0  # between two touches of the sign
 WRITE_SECONDS = 0.5  # between two writings
 REST = 200  # core seconds of training for a core second of writing: 0.5 %
 SHOWN_LANES = {"evaluator": 1, "actor": 3}  # by source
+MAX_BYTES = 16_000_000  # of a file of lanes; a larger file is not one
+COUNTS = ("lane", "episode", "steps")  # that every lane tells
 
 Lane = dict[str, Any]
 
@@ -37,8 +42,9 @@ class LaneFiles:
             return
         self._asked = time.monotonic()
         with contextlib.suppress(OSError):
-            self._folder.mkdir(exist_ok=True)
-            (self._folder / SIGN).touch()
+            make_own_folder(self._folder)
+            with open(self._folder / SIGN, "ab", opener=not_followed) as sign:
+                os.utime(sign.fileno())
 
     def found(self) -> list[Path]:
         """The files of lanes."""
@@ -48,9 +54,20 @@ class LaneFiles:
         """Return the lanes as they were last written, the evaluator's first."""
         lanes: list[Lane] = []
         for file in self.found():
-            with contextlib.suppress(OSError, ValueError):
-                lanes += json.loads(file.read_bytes())
+            with contextlib.suppress(OSError, ValueError, RecursionError):
+                with open_plain(file) as opened:
+                    found = json.loads(opened.read(MAX_BYTES))
+                lanes += filter(_is_lane, found if isinstance(found, list) else ())
         return lanes
+
+
+def _is_lane(lane: object) -> bool:
+    """Whether this describes a lane; the file may come from somebody else."""
+    return (
+        isinstance(lane, dict)
+        and lane.get("source") in tuple(SHOWN_LANES)
+        and all(type(lane.get(name)) is int for name in COUNTS)
+    )
 
 
 class LaneWriter:
@@ -81,13 +98,14 @@ class LaneWriter:
             age = time.time() - (self._folder / SIGN).stat().st_mtime
         except OSError:
             return False
-        return age < FRESH_SECONDS
+        return abs(age) < FRESH_SECONDS
 
     def _write(self, source: str, lanes: list[Lane]) -> None:
         """Replace the file of a source in one step. A disk that refuses costs a picture only."""
         file = self._folder / f"{source}.json"
         partial = file.with_suffix(".partial")
         with contextlib.suppress(OSError):
-            self._folder.mkdir(exist_ok=True)
-            partial.write_text(json.dumps(lanes))
+            make_own_folder(self._folder)
+            with open(partial, "w", opener=not_followed) as opened:
+                json.dump(lanes, opened)
             partial.replace(file)

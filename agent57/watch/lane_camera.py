@@ -45,16 +45,18 @@ class LaneCamera:
         return [self._picture(lane["name"], lane) for lane in lanes]
 
     def _picture(self, name: str, lane: Lane) -> dict[str, str]:
-        if "picture" in lane:
-            return {"source": as_png(np.array(lane["picture"], np.uint8))}
-        if "actions" not in lane:
-            return {"note": "this task cannot be played again from its seed"}
         try:
+            if "picture" in lane:
+                return {"source": as_png(np.array(lane["picture"], np.uint8))}
+            if "actions" not in lane:
+                return {"note": "this task cannot be played again from its seed"}
             if name not in self._replays:
                 self._replays[name] = _Replay(self._make_env())
             return self._replays[name].picture(lane)
         except (ConfigError, EnvironmentFault, ValueError) as error:
             return {"note": str(error)}
+        except (LookupError, TypeError, OverflowError):  # the file came from somebody else
+            return {"note": "the description of this lane is damaged"}
 
     def _make_env(self) -> VectorEnv:
         game = self._config.name

@@ -10,7 +10,10 @@ from agent57.video import lane_files
 from agent57.video.lane_files import LaneFiles, LaneWriter
 from tests.runtime.runs import CLOCK, lines, run_config, train
 
-LANES = {"evaluator": [{"lane": 0}], "actor": [{"lane": 0}, {"lane": 1}]}
+LANES = {
+    source: [{"source": source, "lane": lane, "episode": 1, "steps": 2} for lane in range(count)]
+    for source, count in (("evaluator", 1), ("actor", 2))
+}
 
 
 def test_nothing_is_gathered_while_nobody_watches(tmp_path: Path) -> None:
@@ -60,6 +63,50 @@ def test_a_disk_that_refuses_does_not_end_a_run(tmp_path: Path) -> None:
     (tmp_path / "live" / "actor.partial").mkdir()
     LaneWriter(tmp_path).show(lambda: LANES)
     assert LaneFiles(tmp_path).read() == LANES["evaluator"]
+
+
+def test_nothing_is_written_through_a_link(tmp_path: Path) -> None:
+    """A run folder from somebody else may hold links in the place of these files."""
+    outside, secret = tmp_path / "outside", tmp_path / "secret"
+    outside.mkdir()
+    secret.write_text("mine")
+    for name, links in {"a": ["."], "b": ["actor.partial", "evaluator.partial", "watched"]}.items():
+        run = tmp_path / name
+        run.mkdir()
+        if links == ["."]:
+            (run / "live").symlink_to(outside)
+            (outside / "watched").touch()
+        else:
+            (run / "live").mkdir()
+            for link in links:
+                (run / "live" / link).symlink_to(secret)
+        before = secret.stat().st_mtime_ns
+        LaneFiles(run).ask()
+        LaneWriter(run).show(lambda: LANES)
+        assert secret.read_text() == "mine"
+        assert secret.stat().st_mtime_ns == before
+    assert [path.name for path in outside.iterdir()] == ["watched"]
+
+
+def test_a_sign_from_the_future_does_not_count(tmp_path: Path) -> None:
+    LaneFiles(tmp_path).ask()
+    late = time.time() + 3600
+    os.utime(tmp_path / "live" / "watched", (late, late))
+    assert not LaneWriter(tmp_path).is_watched
+
+
+def test_lanes_that_are_none_are_left_out(tmp_path: Path) -> None:
+    (tmp_path / "live").mkdir()
+    os.mkfifo(tmp_path / "live" / "evaluator.json")
+    foreign = [
+        5,
+        {"lane": 1},
+        {**LANES["actor"][0], "source": []},
+        {**LANES["actor"][0], "lane": "x"},
+    ]
+    for content in (foreign, {"a": 1}, 7, LANES["actor"]):
+        (tmp_path / "live" / "actor.json").write_text(json.dumps(content))
+        assert LaneFiles(tmp_path).read() == (content if content is LANES["actor"] else [])
 
 
 @pytest.mark.parametrize("env", ["toy/cue", "pong"])

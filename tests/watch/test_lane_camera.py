@@ -138,3 +138,19 @@ def test_lanes_of_a_cluster_are_shown_as_those_of_one_process(tmp_path: Path) ->
     assert all(lane["steps"] > 0 and lane["values"] for lane in lanes)
     for picture in LaneCamera(config.env).pictures(lanes):
         assert shown(picture).size
+
+
+@pytest.mark.parametrize(
+    "lane",
+    [
+        {"picture": [[300]]},
+        {"picture": "x"},
+        {"actions": "AA==", "dtype": {}, "episode": 1, "seed": 0},
+        {"actions": "AA==", "dtype": "uint8"},
+        {"actions": 5, "dtype": "uint8", "episode": 1, "seed": 0},
+    ],
+)
+def test_a_damaged_description_is_a_note(lane: dict[str, Any]) -> None:
+    camera = LaneCamera(run_config("toy/mine", 1000).env)
+    (picture,) = camera.pictures([{"name": "a", **lane}])
+    assert list(picture) == ["note"]
