@@ -7,7 +7,8 @@ Runs on this machine until learning has begun, measures for a while, and prints 
 agent step, steps per second, memory by kind of process, the samples per insert and the rate of
 calls, each beside what `agent57 plan` says. Core time is compared, because other programs do not
 change it much: the clock then follows from the cores that a run gets. With --kill an actor and the
-learner are killed half way; at the end the run is stopped, resumed and stopped again.
+learner are killed half way, and the measurement begins anew when the actor plays and the learner
+learns again; at the end the run is stopped, resumed until it plays and learns, and stopped again.
 Options of `agent57 train` follow after --.
 """
 
@@ -45,10 +46,13 @@ class Run:
             time.sleep(WAIT_SECONDS)
         return line
 
+    def next_line(self) -> dict:
+        before = newest(self.metrics).get("frames", 0)
+        return self.wait_until(lambda found: found.get("frames", 0) > before)
+
     def sample(self) -> dict:
         """Counters of the newest line of metrics, when it has just been written."""
-        before = newest(self.metrics).get("frames", 0)
-        line = self.wait_until(lambda found: found.get("frames", 0) > before)
+        line = self.next_line()
         pids = descendants(self.driver.pid)
         return {
             "line": line,
@@ -60,6 +64,7 @@ class Run:
             "pids": pids,
             "files": by_kind(pids, num_files),
             "threads": by_kind(pids, num_threads),
+            "store": store_bytes(),
         }
 
     def stop(self) -> int:
@@ -70,6 +75,36 @@ class Run:
         pids = [pid for pid, found in descendants(self.driver.pid).items() if found == kind]
         os.kill(pids[0], signal.SIGKILL)
         print(f"killed {kind} {pids[0]}", flush=True)
+
+    def kill_and_wait(self) -> None:
+        """Kill an actor and the learner, and see both at work again."""
+        begun = time.monotonic()
+        self.kill("ActorWorker")
+        self.kill("LearnerWorker")
+        waiting, updates = {"actor", "learner"}, None
+        while waiting:
+            line = self.next_line()
+            has_place = line["cluster/actors_without_place"] == 0
+            if has_place and line["cluster/actor_restarts"]:
+                self.tell_back(waiting, "actor", begun, line)
+            if line["cluster/learner_restarts"]:
+                updates = line["updates"] if updates is None else updates
+                if line["updates"] > updates:
+                    self.tell_back(waiting, "learner", begun, line)
+
+    def tell_back(self, waiting: set, part: str, begun: float, line: dict) -> None:
+        if part in waiting:
+            waiting.remove(part)
+            print(f"the {part} was at work again {time.monotonic() - begun:.0f} s after the kill: "
+                  f"{line['frames']:,} frames, {line['updates']} updates, lost "
+                  f"{line['cluster/lost_transitions']} transitions, "
+                  f"{line['cluster/lost_updates']} updates", flush=True)  # fmt: skip
+
+
+def store_bytes() -> int:
+    """Bytes in the shared memory of the machine, where Ray's store of objects is."""
+    found = os.statvfs("/dev/shm")
+    return (found.f_blocks - found.f_bfree) * found.f_frsize
 
 
 def num_files(pid: int) -> int:
@@ -139,22 +174,23 @@ def main() -> None:
         if not is_killed and time.monotonic() - first["clock"] > seconds / 2:
             is_killed = True
             report(first, last, folder, args)  # before processes, and their core time, are gone
-            run.kill("ActorWorker")
-            run.kill("LearnerWorker")
-            run.wait_until(lambda line: line.get("cluster/learner_restarts", 0) >= 1)
-            run.wait_until(lambda line: line.get("cluster/actor_restarts", 0) >= 1)
-            print("both are back", flush=True)
+            run.kill_and_wait()
             first = last = run.sample()
     report(first, last, folder, args)
     if args.kill:
         begun = time.monotonic()
         code = run.stop()
         stopped = time.monotonic() - begun
-        frames = newest(run.metrics)["frames"]
+        frames, updates = (newest(run.metrics)[name] for name in ("frames", "updates"))
         run = Run(["resume", str(folder)], folder, log)
-        line = run.wait_until(lambda line: line.get("frames", 0) > frames + args.log_frames)
-        print(f"stopped with {code} in {stopped:.0f} s at {frames:,} frames, resumed and at "
-              f"{line['frames']:,} after {time.monotonic() - run.began:.0f} s")  # fmt: skip
+        line = run.wait_until(
+            lambda line: (
+                line.get("frames", 0) > frames + args.log_frames and line["updates"] > updates
+            )
+        )
+        print(f"stopped with {code} in {stopped:.0f} s at {frames:,} frames and {updates} updates, "
+              f"resumed and at {line['frames']:,} frames and {line['updates']} updates after "
+              f"{time.monotonic() - run.began:.0f} s", flush=True)  # fmt: skip
     print(f"stopped with {run.stop()}")
 
 
@@ -166,7 +202,10 @@ def report(first: dict, last: dict, folder: Path, args: argparse.Namespace) -> N
     cores = sum(core.values()) / elapsed
     config, found, sizes = predict(folder, args.costs, cores)
     measured = sum(core.values()) / steps
-    calls = steps / config.actor.pull_period / args.lanes_per_actor / elapsed
+    answers, publications = (
+        (last["line"].get(f"cluster/{name}", 0) - first["line"].get(f"cluster/{name}", 0)) / elapsed
+        for name in ("answers", "publications")
+    )
     print(f"{args.actors} x {args.lanes_per_actor} lanes, {args.scale}, {elapsed:.0f} s: "
           f"{steps:,} steps, {updates} updates, {cores:.2f} cores")  # fmt: skip
     print(f"core seconds per step: predicted {found.core_seconds * 1e3:.3f} ms, measured "
@@ -187,9 +226,10 @@ def report(first: dict, last: dict, folder: Path, args: argparse.Namespace) -> N
           f"{found.first_bytes / 1e9:.2f} GB, of which replay {found.replay_bytes / 1e9:.2f} GB "
           f"(now {last['line'].get('replay/bytes', 0) / 1e9:.3f})")  # fmt: skip
     line, wanted = last["line"], config.replay.samples_per_insert
-    weights = sizes.weight_bytes * min(calls, updates / elapsed) / 1e6
-    print(f"calls to play {calls:.2f} per second, weights at most {weights:.2f} MB/s, "
-          f"samples per insert {line.get('cluster/samples_per_insert')} of {wanted}, "
+    weights = sizes.weight_bytes * publications / 1e6
+    print(f"driver {answers:.2f} answers per second, weights {publications:.3f} versions and "
+          f"{weights:.2f} MB per second, object store {last['store'] / 1e6:.0f} MB, samples per "
+          f"insert {line.get('cluster/samples_per_insert')} of {wanted}, "
           f"lost {line.get('cluster/lost_transitions')} transitions", flush=True)  # fmt: skip
     figures = {"steps": steps, "updates": updates, "seconds": elapsed, "core": core}
     (args.out / "figures.json").write_text(json.dumps(figures))

@@ -50,6 +50,7 @@ class Calls:
         warn: Callable[[str], None] = lambda _: None,
     ) -> None:
         self.limit_seconds = limit_seconds
+        self.num_answers = 0  # taken in, those of the dead included
         self._warn = warn
         self._limited_since = 0.0  # when the limit was set, on the monotonic clock
         self._pending: dict[Ref, Callable[[Ref], None]] = {}
@@ -117,6 +118,7 @@ class Calls:
             self._begun.pop(ref)
             self._pending.pop(ref)(ref)
             self._overdue.discard(ref)
+            self.num_answers += 1
 
     def _take_overdue(self, ready: list[Ref]) -> list[Ref]:
         """Calls that have had their time, but for those that are ready."""

@@ -163,6 +163,8 @@ class Cluster:
             "cluster/actors_without_place": self.calls.num_patient,
             "cluster/updates_under_way": self.learning.num_under_way,
             "cluster/adds_under_way": sum(actor.num_adds for actor in actors),
+            "cluster/answers": self.calls.num_answers,
+            "cluster/publications": self.learning.num_publications,
         }
         found |= {
             f"cluster/{name}": total

@@ -73,6 +73,7 @@ class Learning:
         self._learners: list[Process] = []
         self._draws: list[Draw] = []
         self._is_publishing = False
+        self.num_publications = 0  # by this process
         self._num_failures = 0  # in a row
 
     def start(self, state: State | None) -> None:
@@ -172,6 +173,7 @@ class Learning:
             return
         if learner is self._learners[0]:
             self._is_publishing = False
+            self.num_publications += 1
             self.published = Published(weights, num_updates + self._totals.lost_updates)
 
     # Faults and records

@@ -113,6 +113,7 @@ class FakeCalls:
         self.patient: set[Answer] = set()
         self.limit_seconds = 600.0
         self.num_late = 0
+        self.num_answers = 0
         self.is_stopping: Callable[[], bool] = lambda: False
         self.choose: Callable[[list[Answer]], Answer] = lambda answers: answers[0]
 
@@ -143,6 +144,7 @@ class FakeCalls:
             ref = self.choose(list(self.pending))
             self.patient.discard(ref)
             self.pending.pop(ref)(ref)
+            self.num_answers += 1
 
     def settle(self, *, patience: float = 0.0) -> None:
         while self.num_under_way or (patience and self.pending):
