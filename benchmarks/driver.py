@@ -5,7 +5,8 @@
 The driver, the object store and the replay shard are real. Actors answer at once with blocks that
 were recorded, learners answer at once with priorities, and the weights are of the chosen scale. A
 few processes answer for all actors, because the driver cannot tell. Core time of the driver per
-call is its limit: no driver handles more calls per second than 1 / that.
+call is its limit: no driver handles more calls per second than 1 / that. Core time of the other
+processes is shown too, before any call and per answer: the costs of Ray beside the agent's work.
 """
 
 import argparse
@@ -16,9 +17,11 @@ from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
+from processes import core_seconds, descendants, title_of
 
 os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
 PROCESSES = 4  # that answer for all actors
+WORKERS = ("Answering", "ShardWorker")  # in the titles of processes
 
 
 class AnsweringActor:
@@ -119,12 +122,34 @@ def recorded(config, networks, spec):
     return blocks, report, weights
 
 
+def core_times() -> dict[str, tuple[float, int]]:
+    """Core seconds so far of Ray's own processes and of the workers, and how many there are."""
+    found = {"Ray": (0.0, 0), "workers": (0.0, 0)}
+    for pid in descendants(os.getpid()).keys() - {os.getpid()}:
+        kind = "workers" if any(word in title_of(pid) for word in WORKERS) else "Ray"
+        seconds, count = found[kind]
+        found[kind] = (seconds + core_seconds(pid), count + 1)
+    return found
+
+
+def show_idle(seconds: float) -> None:
+    before, core, clock = core_times(), time.process_time(), time.monotonic()
+    time.sleep(seconds)
+    clock = time.monotonic() - clock
+    shares = [f"driver {(time.process_time() - core) / clock:.4f} cores"]
+    for kind, (spent, count) in core_times().items():
+        cores = (spent - before[kind][0]) / clock
+        shares.append(f"{count} {kind} {cores:.4f} cores ({cores / max(1, count):.4f} each)")
+    print(f"without a call for {clock:.0f} s: " + ", ".join(shares), flush=True)
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--scale", default="paper")
     parser.add_argument("--actors", type=int, nargs="+", default=[16, 64, 256])
     parser.add_argument("--lanes-per-actor", type=int, default=1)
     parser.add_argument("--seconds", type=float, default=15.0)
+    parser.add_argument("--idle-seconds", type=float, default=0.0, help="to watch before any call")
     parser.add_argument("--learn", action="store_true", help="with updates and publications")
     args = parser.parse_args()
 
@@ -181,6 +206,8 @@ def main() -> None:
             )
             parts.start()
             calls.settle(patience=60.0)
+            if args.idle_seconds:
+                show_idle(args.idle_seconds)
 
             def conduct(seconds: float, parts=parts) -> None:
                 end = time.monotonic() + seconds
@@ -189,7 +216,7 @@ def main() -> None:
                     parts.calls.take_in()
 
             conduct(3.0)
-            clock, core = time.monotonic(), time.process_time()
+            clock, core, others = time.monotonic(), time.process_time(), core_times()
             answers, steps, updates = calls.num_answers, parts.totals.steps, parts.totals.updates
             conduct(args.seconds)
             clock, core = time.monotonic() - clock, time.process_time() - core
@@ -199,6 +226,10 @@ def main() -> None:
                   f"{core / clock:.2f} cores, {core / answers * 1e6:6.0f} us of the driver per "
                   f"answer; its limit {answers / core:7.0f} answers/s, {steps / core:9,.0f} "
                   f"steps/s; {updates / clock:.2f} updates/s", flush=True)  # fmt: skip
+            for kind, (spent, _) in core_times().items():
+                spent -= others[kind][0]
+                print(f"  {kind}: {spent / answers * 1e6:.0f} us per answer, "
+                      f"{spent / clock:.3f} cores", flush=True)  # fmt: skip
             parts.close()
 
 

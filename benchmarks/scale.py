@@ -136,6 +136,8 @@ def predict(run: Path, costs_file: Path | None, cores: float):
 
 
 def main() -> None:
+    from agent57.storage.checkpoint import newest_counters
+
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--env", default="pong")
     parser.add_argument("--scale", default="paper")
@@ -181,16 +183,17 @@ def main() -> None:
         begun = time.monotonic()
         code = run.stop()
         stopped = time.monotonic() - begun
-        frames, updates = (newest(run.metrics)[name] for name in ("frames", "updates"))
+        saved = newest_counters(folder / "checkpoints")
         run = Run(["resume", str(folder)], folder, log)
         line = run.wait_until(
             lambda line: (
-                line.get("frames", 0) > frames + args.log_frames and line["updates"] > updates
+                line.get("frames", 0) > saved["frames"] and line["updates"] > saved["updates"]
             )
         )
-        print(f"stopped with {code} in {stopped:.0f} s at {frames:,} frames and {updates} updates, "
-              f"resumed and at {line['frames']:,} frames and {line['updates']} updates after "
-              f"{time.monotonic() - run.began:.0f} s", flush=True)  # fmt: skip
+        print(f"stopped with {code} in {stopped:.0f} s at {saved['frames']:,} frames and "
+              f"{saved['updates']} updates, resumed and at {line['frames']:,} frames and "
+              f"{line['updates']} updates after {time.monotonic() - run.began:.0f} s",
+              flush=True)  # fmt: skip
     print(f"stopped with {run.stop()}")
 
 

@@ -26,6 +26,7 @@ class Plan:
     compiled: bool
     acted: tuple[tuple[str, int], ...]  # scales and lanes that the costs of acting are fitted to
     learned: tuple[tuple[str, int, int], ...]  # scales, windows and steps: the same for learning
+    call_seconds: float  # of calls between processes on Ray; 0: taken as on the reference machine
 
 
 FULL = Plan(
@@ -46,6 +47,7 @@ FULL = Plan(
     compiled=True,
     acted=(("paper", 1), ("paper", 4), ("paper", 16), ("laptop", 1), ("laptop", 16)),
     learned=(("paper", 2, 20), ("paper", 8, 40), ("laptop", 8, 20), ("laptop", 32, 20)),
+    call_seconds=8.0,
 )  # fmt: skip
 QUICK = Plan(
     scales=("tiny",),
@@ -62,6 +64,7 @@ QUICK = Plan(
     compiled=False,
     acted=(("tiny", 1), ("tiny", 2)),
     learned=(("tiny", 2, 10), ("tiny", 4, 10)),
+    call_seconds=0.0,
 )
 
 

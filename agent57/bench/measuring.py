@@ -14,6 +14,7 @@ import numpy as np
 import torch
 
 from agent57.bench.acting import make_actor
+from agent57.bench.calling import measure_calls
 from agent57.bench.cost import cost_of
 from agent57.bench.effort import Plan, bench_config
 from agent57.bench.learning import CPU, random_batch
@@ -51,6 +52,8 @@ def measure_costs(plan: Plan, tell: Callable[[str], None]) -> Costs:
         tell("size of compressed frames")
         frames = _frames(plan)
         flop = Limits(plan.seconds).flop().cpu
+        tell("costs of calls between processes")
+        answer, ray_cores, process_cores = measure_calls(plan.call_seconds)
     finally:
         torch.set_num_threads(num_threads)
     return Costs(
@@ -71,7 +74,10 @@ def measure_costs(plan: Plan, tell: Callable[[str], None]) -> Costs:
         sample=sample,
         act_parallel=act_parallel,
         update_parallel=update_parallel,
-        message=REFERENCE.message,  # needs Ray: benchmarks/driver.py
+        message=REFERENCE.message,  # a driver at its limit: benchmarks/driver.py
+        answer=answer,
+        ray_cores=ray_cores,
+        process_cores=process_cores,
         process_bytes=process_bytes,
         lane_bytes=lane_bytes,
         frames=frames,

@@ -74,7 +74,7 @@ class Forecast:
     frames_per_hour: float
     seconds: float  # to the run's last frame, the warm-up included
     resources: tuple[Resource, ...]  # the tightest first
-    core_seconds: float  # of all processes together, per agent step
+    core_seconds: float  # of all processes together, per agent step at this pace
     first_bytes: float  # memory of the machine with the learner, when the replay is full
     other_bytes: float  # memory of each other machine; 0 if there is none
     replay_bytes: float  # of which the replay
@@ -150,6 +150,7 @@ def forecast(config: Config, spec: EnvSpec, costs: Costs, machines: Machines) ->
     warm_pace = min(found.pace for found in _resources(config, costs, warm_up, machines))
     num_steps = config.run.frames / spec.frames_per_step
     warm_steps = min(num_steps, config.replay.min_windows * config.sequence.replay_period)
+    idle = sum(_idle_cores(config, costs, machines))
     first, other, replay = _memory(config, spec, costs, sizes, machines)
     sent = pace * work.sent
     if config.cluster.publish_seconds:
@@ -160,7 +161,7 @@ def forecast(config: Config, spec: EnvSpec, costs: Costs, machines: Machines) ->
         frames_per_hour=3600 * pace * spec.frames_per_step,
         seconds=warm_steps / warm_pace + (num_steps - warm_steps) / pace,
         resources=tuple(resources),
-        core_seconds=work.core_seconds,
+        core_seconds=work.core_seconds + idle / pace,
         first_bytes=first,
         other_bytes=other,
         replay_bytes=replay,
@@ -181,6 +182,7 @@ class _Work:
     draw: float
     insert: float
     drive: float
+    respond: float  # of the processes that are called, and of Ray
     weights: float  # bytes of one version of the weights
     sent: float  # bytes of weights to each other machine
     received: float  # bytes of blocks from all other machines
@@ -189,7 +191,7 @@ class _Work:
     def core_seconds(self) -> float:
         """Core time of all parts together."""
         parts = (self.act, self.evaluate, self.learn, self.draw, self.insert, self.drive)
-        return sum(parts)
+        return sum(parts) + self.respond
 
 
 def _work(config: Config, spec: EnvSpec, costs: Costs, sizes: Sizes) -> _Work:
@@ -211,7 +213,10 @@ def _work(config: Config, spec: EnvSpec, costs: Costs, sizes: Sizes) -> _Work:
     )
     updates = config.replay.samples_per_insert / (period * batch_size)
     calls = 1 / (config.actor.pull_period * lanes)  # to play, per step
-    messages = 2 * calls + 3 * updates  # play and add; draw, update and reprioritise
+    evaluations = 1 / (config.actor.pull_period * config.actor.lanes)
+    publications = min(calls, updates)
+    # Play and add; draw, update and reprioritise.
+    messages = 2 * calls + evaluations + 3 * updates + publications if is_cluster else 0.0
     return _Work(
         act=step(lanes) / lanes,
         # The evaluator plays a step whenever each lane of the actors does.
@@ -221,9 +226,10 @@ def _work(config: Config, spec: EnvSpec, costs: Costs, sizes: Sizes) -> _Work:
         update_flops=sizes.update_flops,
         draw=updates * batch_rows * costs.sample,
         insert=costs.insert if is_cluster else 0.0,
-        drive=messages * costs.message if is_cluster else 0.0,
+        drive=messages * costs.message,
+        respond=messages * costs.answer,
         weights=sizes.weight_bytes,
-        sent=min(calls, updates) * sizes.weight_bytes,
+        sent=publications * sizes.weight_bytes,
         received=costs.block_bytes(spec, period, sizes.state_bytes) / period,
     )
 
@@ -271,7 +277,7 @@ def _on_cluster(config: Config, costs: Costs, work: _Work, machines: Machines) -
     threads = _threads(config, machines)
     learn = _learn_seconds(costs, work, machines, threads) / cluster.learners
     on_cores = 0.0 if machines.gpu_tflops else work.learn
-    beside = work.evaluate + on_cores + work.draw + work.insert + work.drive
+    beside = work.evaluate + on_cores + work.draw + work.insert + work.drive + work.respond
     act = _faster(work.act, cluster.actor_threads, costs.act_parallel)
     found = [
         Resource(name="actors", demand=act, capacity=float(cluster.actors)),
@@ -279,11 +285,10 @@ def _on_cluster(config: Config, costs: Costs, work: _Work, machines: Machines) -
         Resource(name="replay", demand=work.draw + work.insert, capacity=float(cluster.shards)),
         Resource(name="driver", demand=work.drive, capacity=1.0),
     ]
+    idle = _idle_cores(config, costs, machines)
     if machines.machines == 1:
-        return [
-            *found,
-            Resource(name="cores", demand=work.act + beside, capacity=machines.cores),
-        ]
+        free = _free(machines.cores, idle[0])
+        return [*found, Resource(name="cores", demand=work.act + beside, capacity=free)]
     others = machines.machines - 1
     bandwidth = machines.network_gbits * 1e9 / 8
     sent = others * work.sent
@@ -291,11 +296,37 @@ def _on_cluster(config: Config, costs: Costs, work: _Work, machines: Machines) -
         sent = 0.0  # versions are too far apart to fill the network at any pace
     return [
         *found,
-        Resource(name="cores of actors", demand=work.act, capacity=others * machines.cores),
-        Resource(name="cores beside the learner", demand=beside, capacity=machines.cores),
+        Resource(
+            name="cores of actors",
+            demand=work.act,
+            capacity=_free(others * machines.cores, idle[1]),
+        ),
+        Resource(
+            name="cores beside the learner",
+            demand=beside,
+            capacity=_free(machines.cores, idle[0]),
+        ),
         Resource(name="network, weights", demand=sent, capacity=bandwidth),
         Resource(name="network, blocks", demand=work.received, capacity=bandwidth),
     ]
+
+
+def _idle_cores(config: Config, costs: Costs, machines: Machines) -> tuple[float, float]:
+    """Cores that the processes take without any call: on the first machine, on all others."""
+    if config.run.runtime == "inline":
+        return 0.0, 0.0
+    cluster = config.cluster
+    num_processes = 2 + cluster.shards + cluster.learners  # with the driver and the evaluator
+    first = costs.ray_cores + num_processes * costs.process_cores
+    actors = cluster.actors * costs.process_cores
+    if machines.machines == 1:
+        return first + actors, 0.0
+    return first, (machines.machines - 1) * costs.ray_cores + actors
+
+
+def _free(cores: float, idle: float) -> float:
+    """Cores that are left for work, at least a tenth: idle processes can wait."""
+    return max(cores - idle, 0.1 * cores)
 
 
 def _memory(

@@ -16,7 +16,7 @@ from agent57.config import ConfigError, require
 from agent57.storage.files import write_atomic
 from agent57.types import EnvSpec
 
-FORMAT_VERSION = 2
+FORMAT_VERSION = 3
 OTHER_GAMES = "other games"  # key of the mean over the games whose frames were compressed
 BLOCK_OBJECT_BYTES = 700  # of a block apart from frames, steps and state: objects, slots, tree
 ATARI_FRAME_BYTES = 84 * 84
@@ -45,7 +45,10 @@ class Costs:
     sample: float  # of a timestep, from the replay into a batch
     act_parallel: float  # share of acting that more threads make faster
     update_parallel: float  # share of an update that more threads make faster
-    message: float  # of the driver of a cluster, for each call that it makes and answers
+    message: float  # of the driver of a cluster, for each call, when calls come without a pause
+    answer: float  # of all processes for each call, beyond `message`, when calls come seldom
+    ray_cores: float  # cores that Ray's own processes on a machine take without any call
+    process_cores: float  # cores that each process of a cluster takes without any call
     process_bytes: float  # resident memory of a process with torch and this package
     lane_bytes: float  # of one lane of an emulator
     frames: dict[str, tuple[float, float]]  # by game: compressed bytes of a block's first and
@@ -124,6 +127,9 @@ REFERENCE = Costs(
     act_parallel=0.5,
     update_parallel=0.7,
     message=4.5e-4,
+    answer=3.7e-3,
+    ray_cores=0.022,
+    process_cores=0.0046,
     process_bytes=5.2e8,
     lane_bytes=1.7e6,
     frames={

@@ -19,7 +19,8 @@ FREE = Costs(
     processor="none", cores=1, measured="never", flop=0.0, act_call=0.0, act_weight_byte=0.0,
     act_lane=1e-12, act_flop=0.0, emulator=0.0, update_call=0.0, update_weight_byte=0.0,
     update_byte=0.0, update_flop=0.0, insert=0.0, sample=0.0, act_parallel=0.0,
-    update_parallel=0.0, message=0.0, process_bytes=0.0, lane_bytes=0.0,
+    update_parallel=0.0, message=0.0, answer=0.0, ray_cores=0.0,
+    process_cores=0.0, process_bytes=0.0, lane_bytes=0.0,
     frames={OTHER_GAMES: (0.0, 0.0)},
 )  # fmt: skip
 
@@ -81,8 +82,9 @@ def test_each_part_of_a_cluster_may_be_the_bottleneck() -> None:
         ({"act_lane": 1.0}, "actors", 4.0),
         ({"update_call": 8.0}, "learner", 5.0),
         ({"insert": 0.5}, "replay", 2.0),
-        # 2 messages for each 20 steps of 2 lanes, 3 for an update of 40 steps: an eighth a step
-        ({"message": 1.0}, "driver", 8.0),
+        # 2 messages for each 20 steps of 2 lanes, 1 for each 20 steps of 8 lanes of the evaluator;
+        # 3 for an update of 40 steps and 1 for its weights: 25 for 160 steps
+        ({"message": 1.0}, "driver", 6.4),
     ):
         found = predict(config, replace(FREE, **change), many)
         assert (found.bottleneck, found.steps_per_second) == (name, pytest.approx(pace))
@@ -93,6 +95,28 @@ def test_one_machine_shares_its_cores() -> None:
     assert found.bottleneck == "cores"  # of four actors and an evaluator of one lane for eight
     assert found.steps_per_second == pytest.approx(2 / (1 + 1 / 8))
     assert found.core_seconds == pytest.approx(1 + 1 / 8)
+
+
+def test_calls_and_idle_processes_take_cores() -> None:
+    # 25 calls for 160 steps, as above. Ray and 4 + 4 processes leave a core of two.
+    costs = replace(FREE, answer=1.6, ray_cores=0.2, process_cores=0.1)
+    found = predict(tiny(actors=4), costs, Machines(cores=2))
+    assert found.bottleneck == "cores"
+    assert found.steps_per_second == pytest.approx(1 / 0.25)
+    assert found.core_seconds == pytest.approx(2 / 4)
+    # With another two machines, four processes and a Ray are left on the first.
+    apart = predict(tiny(actors=4), costs, Machines(cores=2, machines=3))
+    assert apart.bottleneck == "cores beside the learner"
+    assert apart.steps_per_second == pytest.approx((2 - 0.6) / 0.25)
+    idle = 0.6 + 2 * 0.2 + 4 * 0.1
+    assert apart.core_seconds == pytest.approx(0.25 + idle / apart.steps_per_second)
+    assert predict(tiny(), costs, Machines(cores=2)).core_seconds == pytest.approx(0, abs=1e-9)
+
+
+def test_idle_processes_leave_a_tenth_of_the_cores() -> None:
+    costs = replace(FREE, answer=1.6, process_cores=10.0)
+    found = predict(tiny(actors=4), costs, Machines(cores=2))
+    assert found.steps_per_second == pytest.approx(0.2 / 0.25)
 
 
 def test_weights_fill_the_network() -> None:
