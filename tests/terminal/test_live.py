@@ -8,7 +8,7 @@ import pytest
 from rich.console import Console
 
 from agent57.config import Config
-from agent57.terminal.live import TerminalView, duration
+from agent57.terminal.live import TerminalView, cluster_panel, duration
 from tests.small import changed
 
 CONFIG = changed(Config(), run={"frames": 1_000_000})
@@ -100,3 +100,19 @@ def test_a_cluster_has_a_panel_of_its_own() -> None:
         "7 / - / - / -", "3: 1,003 frames/s, weights 23 old", "and 2 more",
     ):  # fmt: skip
         assert word in text, word
+
+
+def test_the_panel_of_64_actors_fits_a_terminal() -> None:
+    live = {
+        "cluster/actors_playing": 64,
+        **{f"cluster/frames_per_second/{k}": 1000.0 + k for k in range(64)},
+        **{f"cluster/weights_age/{k}": 20 + k for k in range(64)},
+    }
+    output = io.StringIO()
+    console = Console(file=output, width=80)
+    console.print(cluster_panel(live))
+    lines = output.getvalue().splitlines()
+    assert len(lines) <= 20
+    assert max(map(len, lines)) <= 80
+    assert "7: 1,007 frames/s" in output.getvalue()
+    assert "and 56 more" in output.getvalue()
