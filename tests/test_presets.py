@@ -24,7 +24,8 @@ KINDS = get_args(Kind)
 SETTINGS = {
     "family.arms", "family.betas", "family.discounts", "family.max_gamma", "family.middle_gamma",
     "family.min_gamma",
-    "network.torso", "network.channels", "network.grid_channels", "network.feature_size", "network.state_size",
+    "network.torso", "network.channels", "network.grid_channels", "network.feature_size",
+    "network.state_size",
     "network.head_size", "network.embedding_size", "network.inverse_head_size",
     "network.rnd_size", "network.reward_input", "network.initial_weights", "network.forget_bias",
     "network.view_gain", "network.head_slope", "sequence.trace_length", "sequence.replay_period",
