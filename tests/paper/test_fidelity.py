@@ -11,6 +11,7 @@ from tests.house.names import ROOT, test_names
 from tests.paper import code_links
 
 DOCUMENT = ROOT / "docs" / "FIDELITY.md"
+ON_SCREEN = 10  # lines that a link may be off, and still show where the function begins
 HEAD = ["Item", "The paper", "We", "Why", "File", "Test"]
 
 
@@ -59,8 +60,12 @@ def test_every_formula_leads_to_its_line() -> None:
     rows = [line for line in text.splitlines() if re.match(r"\| (?!formula|-)", line)]
     for row in rows:
         assert code_links.LINK.search(row), row
-    hint = "run python -m tests.paper.code_links"
-    assert text == code_links.with_lines(text), hint
+    right = code_links.with_lines(text)
+    for (name, file, line), (_, _, true_line) in zip(
+        code_links.LINK.findall(text), code_links.LINK.findall(right), strict=True
+    ):
+        is_shown = abs(int(line) - int(true_line)) <= ON_SCREEN
+        assert is_shown, f"{name} in {file}: run python -m tests.paper.code_links"
 
 
 def test_links_follow_the_code() -> None:
