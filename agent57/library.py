@@ -291,6 +291,7 @@ def train(
         config = make_config(*names, env_kwargs=env_kwargs, env_options=env_options)
     else:
         task = {"env": env, "agent": agent, "scale": scale, "env_kwargs": env_kwargs}
+        require(isinstance(config, Config), f"config must come from make_config, got {config!r}")
         for name, value in {**task, "env_options": env_options}.items():
             require(value is None, f"config= says what to train: leave {name}= out")
         if trust:

@@ -186,6 +186,8 @@ def test_mistakes_are_one_line(options: dict[str, Any], message: str) -> None:
 def test_a_whole_configuration_leaves_no_room_for_another_agent(tmp_path: Path) -> None:
     with pytest.raises(agent57.ConfigError, match="leave agent= out"):
         trained(tmp_path / "run", agent="ngu")
+    with pytest.raises(agent57.ConfigError, match="config must come from make_config, got 'x'"):
+        agent57.train(config="x", out=tmp_path / "run")  # type: ignore[arg-type]
     with pytest.raises(agent57.ConfigError, match="view 'loud' is not one of live"):
         console_for("loud")  # type: ignore[arg-type]
     assert not list(tmp_path.iterdir())

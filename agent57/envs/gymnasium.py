@@ -396,11 +396,22 @@ def _make(config: EnvConfig, render_mode: str | None) -> gymnasium.Env:
             if "render_mode" in inspect.signature(maker).parameters:
                 keywords = {"render_mode": render_mode, **keywords}
             env = maker(**keywords)
-        return _wrapper(config)(env) if config.wrapper else env
+        _check_made(f"env.name {name!r}", env, gymnasium.Env)
+        if config.wrapper:
+            env = _wrapper(config)(env)
+            _check_made(f"env.wrapper {config.wrapper!r}", env, gymnasium.Env)
+        return env
     except (ConfigError, KeyboardInterrupt):
         raise
     except BaseException as cause:  # sys.exit() too
         raise ConfigError(f"env.name {name!r} cannot be made: {_first_line(cause)}") from cause
+
+
+def _check_made(what: str, made: object, kind: type) -> None:
+    """Refuse what is no environment, such as the None of a function without a return."""
+    got = "None" if made is None else f"an object of {type(made).__name__}"
+    path = "vector.VectorEnv" if kind is VectorEnv else "Env"
+    require(isinstance(made, kind), f"{what} must return a gymnasium.{path}, got {got}")
 
 
 def _maker(name: str) -> Callable[..., gymnasium.Env] | None:
@@ -468,11 +479,12 @@ def _make_one_vector(config: EnvConfig) -> VectorEnv:
     assert maker is not None
     try:
         made: VectorEnv = maker(num_envs=1, **config.keywords)
-        return made
     except Exception as cause:
         raise ConfigError(
             f"env.name {config.name!r} cannot be made: {_first_line(cause)}"
         ) from cause
+    _check_made(f"env.name {config.name!r}", made, VectorEnv)
+    return made
 
 
 def _picture(drawn: Any) -> np.ndarray:  # noqa: ANN401

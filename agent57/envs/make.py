@@ -50,13 +50,7 @@ def make_env(config: EnvConfig, num_lanes: int) -> VectorEnv:
     """Make lanes of a game, the random coin, a toy, or a Gymnasium id with discrete actions."""
     config = with_paper_name(config)
     if config.name in ATARI_GAMES:
-        try:
-            from agent57.envs.atari import AtariEnv
-        except ImportError as cause:
-            raise ConfigError(
-                f"{config.name} needs the Atari emulator: pip install 'agent57[atari]'"
-            ) from cause
-        return AtariEnv(config.name, num_lanes, config)
+        return make_game(config, num_lanes)
     if config.name == "random_coin":
         return RulesEnv(RandomCoinRules(min(MAX_STEPS, config.max_episode_frames)), num_lanes)
     if config.name in TOYS:
@@ -65,6 +59,17 @@ def make_env(config: EnvConfig, num_lanes: int) -> VectorEnv:
     if not is_own and not is_registered(config.name):
         raise unknown_name(config.name, (*ATARI_GAMES, "random_coin", *TOYS))
     return GymnasiumEnv(config, num_lanes)
+
+
+def make_game(config: EnvConfig, num_lanes: int, *, in_colour: bool = False) -> VectorEnv:
+    """Make lanes of an Atari game. The emulator is an extra, imported when a game is asked for."""
+    try:
+        from agent57.envs.atari import AtariEnv
+    except ImportError as cause:
+        raise ConfigError(
+            f"{config.name} needs the Atari emulator: pip install 'agent57[atari]'"
+        ) from cause
+    return AtariEnv(config.name, num_lanes, config, in_colour=in_colour)
 
 
 def announcements(given: str, config: EnvConfig) -> list[str]:

@@ -43,12 +43,14 @@ def name_of(env: str | Maker) -> str:
         return env
     if not callable(env):
         kind = type(env).__name__
-        argument = " num_envs" if hasattr(env, "num_envs") else ""  # of a vector environment
-        raise ConfigError(
-            f"env must be a name, a class or a function that makes an environment, got a {kind}: "
-            f"a run needs lanes of its own, so give what makes it, such as "
-            f"lambda{argument}: {kind}(...)"
-        )
+        text = f"env must be a name, a class or a function that makes an environment, got {kind}"
+        if hasattr(env, "reset"):  # it is an environment already
+            argument = " num_envs" if hasattr(env, "num_envs") else ""
+            text += (
+                f": a run needs lanes of its own, so give what makes it, such as "
+                f"lambda{argument}: {kind}(...)"
+            )
+        raise ConfigError(text)
     name = getattr(env, "__name__", type(env).__name__)
     name = "python" if name == "<lambda>" else name
     register_env(name, env)

@@ -86,7 +86,7 @@ def actions_of(name: str, space: spaces.Space) -> tuple[int, Callable[[int], Any
         return num_actions, combined
     raise ConfigError(
         f"env.name {name!r} has {type(space).__name__} actions: "
-        f"choose an environment with Discrete actions"
+        f"wrap it to offer a Discrete choice of them"
     )
 
 

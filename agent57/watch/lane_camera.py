@@ -14,7 +14,7 @@ from PIL import Image
 
 from agent57.config import ConfigError, EnvConfig
 from agent57.envs.games import ATARI_GAMES
-from agent57.envs.make import make_env
+from agent57.envs.make import make_env, make_game
 from agent57.envs.spec import EnvironmentFault, VectorEnv
 
 TURN_STEPS = 500  # steps of a lane per turn; the rest of a long episode follows in later turns
@@ -59,11 +59,8 @@ class LaneCamera:
             return {"note": "the description of this lane is damaged"}
 
     def _make_env(self) -> VectorEnv:
-        game = self._config.name
-        if game in ATARI_GAMES:
-            from agent57.envs.atari import AtariEnv  # needs the emulator, an extra
-
-            return AtariEnv(game, 1, self._config, in_colour=True)
+        if self._config.name in ATARI_GAMES:
+            return make_game(self._config, 1, in_colour=True)
         return make_env(self._config, 1)
 
 

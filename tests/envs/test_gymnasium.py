@@ -281,7 +281,7 @@ def test_a_fault_in_this_process_carries_its_cause(task):
 @pytest.mark.parametrize(
     ("spaces_", "words"),
     [
-        ((VECTOR, spaces.Box(-1, 1, (2,))), "has Box actions.*Discrete actions"),
+        ((VECTOR, spaces.Box(-1, 1, (2,))), "has Box actions: wrap it to offer a Discrete choice"),
         ((VECTOR, spaces.MultiDiscrete([32, 32])), "1,024 combined actions.*wrap it"),
         ((spaces.Box(-np.inf, 1, (84, 84, 3), np.float32),), "observation is Box.*wrap it"),
         ((spaces.Box(0, 255, (4, 84, 84, 3), np.uint8),), "observation is Box.*wrap it"),

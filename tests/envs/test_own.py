@@ -79,6 +79,8 @@ def test_classes_and_functions_get_names() -> None:
         name_of(Corridor())  # type: ignore[arg-type]
     with pytest.raises(ConfigError, match="a class or a function"):
         register_env("x", 5)  # type: ignore[arg-type]
+    with pytest.raises(ConfigError, match="an environment, got int$"):
+        name_of(5)  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize("maker", [Corridor, lambda: Corridor(), vector])
@@ -101,6 +103,24 @@ def test_a_vector_that_resets_by_itself_is_refused() -> None:
     register_env("selfish", lambda num_envs: SyncVectorEnv([Corridor] * num_envs))
     with pytest.raises(ConfigError, match=r"AutoresetMode.DISABLED"):
         make_env(EnvConfig(name="selfish"), 2)
+
+
+def test_what_is_no_environment_is_refused_by_name(monkeypatch: pytest.MonkeyPatch) -> None:
+    def forgetful(env: gymnasium.Env) -> None:
+        gymnasium.wrappers.TimeLimit(env, 10)
+
+    monkeypatch.setattr("tests.envs.test_own.forgetful", forgetful, raising=False)
+    register_env("nothing", lambda: None)
+    register_env("number", lambda num_envs: num_envs)
+    wrapped = EnvConfig(name=name_of(Corridor), wrapper="tests.envs.test_own:forgetful")
+    refusals = {
+        EnvConfig(name="nothing"): "env.name 'nothing' must return a gymnasium.Env, got None",
+        EnvConfig(name="number"): "env.name 'number' must return a gymnasium.vector.VectorEnv, got",
+        wrapped: f"env.wrapper {wrapped.wrapper!r} must return a gymnasium.Env, got None",
+    }
+    for config, message in refusals.items():
+        with pytest.raises(ConfigError, match=f"^{message}"):
+            make_env(config, 2)
 
 
 def test_a_class_is_trained_on_and_its_run_resumed(
