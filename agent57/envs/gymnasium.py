@@ -19,6 +19,7 @@ import signal
 import site
 import sys
 import sysconfig
+import traceback
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any
@@ -185,7 +186,9 @@ class _Lane(gymnasium.Wrapper):
         except (KeyboardInterrupt, EnvironmentFault):
             raise
         except BaseException as cause:  # sys.exit() in an environment is a fault too
-            raise EnvironmentFault(f"{self._label} failed to {what}: {_named(cause)}") from cause
+            raise EnvironmentFault(
+                f"{self._label} failed to {what}: {_named(cause)}{_place(cause)}"
+            ) from cause
 
 
 class _VectorLanes:
@@ -404,7 +407,8 @@ def _make(config: EnvConfig, render_mode: str | None) -> gymnasium.Env:
     except (ConfigError, KeyboardInterrupt):
         raise
     except BaseException as cause:  # sys.exit() too
-        raise ConfigError(f"env.name {name!r} cannot be made: {_first_line(cause)}") from cause
+        reason = f"{_first_line(cause)}{_place(cause)}"
+        raise ConfigError(f"env.name {name!r} cannot be made: {reason}") from cause
 
 
 def _check_made(what: str, made: object, kind: type) -> None:
@@ -513,3 +517,11 @@ def _first_line(cause: BaseException) -> str:
 
 def _named(cause: BaseException) -> str:
     return f"{type(cause).__name__}: {_first_line(cause)}"
+
+
+def _place(cause: BaseException) -> str:
+    """Return the file and line that raised an error, unless it is a call in this file."""
+    frames = traceback.extract_tb(cause.__traceback__)
+    if not frames or frames[-1].filename == __file__:
+        return ""
+    return f" ({Path(frames[-1].filename).name}, line {frames[-1].lineno})"

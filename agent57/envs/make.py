@@ -16,7 +16,7 @@ from agent57.envs.gymnasium import (
 from agent57.envs.own import maker_of
 from agent57.envs.random_coin import MAX_STEPS, RandomCoinRules
 from agent57.envs.rules import RulesEnv
-from agent57.envs.spec import VectorEnv
+from agent57.envs.spec import EnvironmentFault, VectorEnv
 from agent57.envs.toy import TOYS
 from agent57.types import EnvSpec
 
@@ -91,11 +91,14 @@ def announcements(given: str, config: EnvConfig) -> list[str]:
 def check_env(config: EnvConfig) -> EnvSpec:
     """Make and reset one lane of the task, and return what a player must know of it.
 
-    A name or setting that cannot work raises `ConfigError`; nothing is left behind.
+    A name or setting that cannot work raises `ConfigError`, and so does an environment that does
+    not begin; nothing is left behind.
     """
     env = make_env(dataclasses.replace(config, parallel="sync"), 1)
     try:
         env.reset(np.ones(1, bool), np.zeros(1, np.int64))
         return env.spec
+    except EnvironmentFault as fault:
+        raise ConfigError(str(fault)) from fault
     finally:
         env.close()

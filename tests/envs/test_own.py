@@ -11,7 +11,7 @@ from gymnasium.vector import AutoresetMode, SyncVectorEnv
 
 import agent57
 from agent57.config import ConfigError, EnvConfig
-from agent57.envs.make import announcements, make_env
+from agent57.envs.make import announcements, check_env, make_env
 from agent57.envs.own import maker_of, name_of, register_env, takes_num_envs
 from tests.test_cli import call
 
@@ -121,6 +121,16 @@ def test_what_is_no_environment_is_refused_by_name(monkeypatch: pytest.MonkeyPat
     for config, message in refusals.items():
         with pytest.raises(ConfigError, match=f"^{message}"):
             make_env(config, 2)
+
+
+def test_an_environment_that_does_not_begin_is_refused_with_its_line() -> None:
+    class Hasty(Corridor):
+        def reset(self, *, seed: int | None = None, options: Any = None) -> tuple[int, dict]:
+            return self.cell, {}
+
+    message = r"^Hasty: lane 0 failed to reset: AttributeError: .*'cell' \(test_own.py, line \d+\)$"
+    with pytest.raises(ConfigError, match=message):
+        check_env(EnvConfig(name=name_of(Hasty)))
 
 
 def test_a_class_is_trained_on_and_its_run_resumed(
