@@ -292,17 +292,6 @@ def test_the_module_runs_from_the_shell(tmp_path: Path) -> None:
     assert not list(tmp_path.iterdir())
 
 
-def test_every_command_starts_without_the_atari_emulator() -> None:
-    code = (
-        "import sys; from importlib import import_module; sys.modules['ale_py'] = None\n"
-        "from agent57.cli import COMMANDS, MODULES\n"
-        "import agent57.library, agent57.watch.lane_camera\n"
-        "for name in COMMANDS: import_module(f'agent57.commands.{MODULES.get(name, name)}')"
-    )
-    found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
-    assert found.returncode == 0, found.stderr
-
-
 @pytest.mark.parametrize("command", ["evaluate", "resume", "report", "watch", "train --config"])
 def test_a_name_that_the_system_refuses_is_one_line(command: str) -> None:
     code, _, errors = call(*command.split(), "x" * 300)

@@ -260,7 +260,8 @@ def unknown_name(name: str, known: Iterable[str]) -> ConfigError:
     nearest = [names[match] for match in difflib.get_close_matches(_bare(name), names, cutoff=0.75)]
     hint = (
         "give a paper game such as pong, random_coin, or a registered Gymnasium id; an id that a "
-        f"package registers is package:id, such as {_example(name)}"
+        f"package registers is package:id, such as {_example(name)}; a class or function of your "
+        f"program needs agent57.register_env first"
     )
     package, _, name_there = name.rpartition(":")
     if package:

@@ -64,5 +64,5 @@ class ProgressView:
             return
         self._last_line = now
         elapsed = now - self._started
-        left = duration(elapsed * (self._total - done) / done) if done else "unknown"
-        say(self._console, f"{self._label}: {done} of {self._total} {self._unit}, left {left}")
+        left = f", left {duration(elapsed * (self._total - done) / done)}" if done else ""
+        say(self._console, f"{self._label}: {done} of {self._total} {self._unit}{left}")

@@ -161,8 +161,8 @@ class Policy:
         shape = (num_lanes, *spec.observation_shape) if is_batch else spec.observation_shape
         if given.shape != shape:
             raise ValueError(
-                f"{spec.name} is observed as {spec.observation_dtype} {shape}, "
-                f"got shape {given.shape}"
+                f"{spec.name} is observed as {spec.observation_dtype} {shape}, got shape "
+                f"{given.shape}; policy.make_env() gives observations as the agent sees them"
             )
         if spec.observation_dtype == "uint8" and given.dtype != np.uint8:
             raise ValueError(f"{spec.name} is observed as uint8, got {given.dtype}")

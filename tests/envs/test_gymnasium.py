@@ -336,6 +336,7 @@ def test_a_package_that_only_declares_its_registration_is_asked_for_it(monkeypat
 def test_the_hint_names_a_package_that_is_installed():
     assert "such as nothing_env:nothing-v0" in str(unknown_name("nothing-v0", ()))
     assert "such as pytest:PyTest/Task-v0" in str(unknown_name("PyTest/Task-v0", ()))
+    assert "needs agent57.register_env first" in str(unknown_name("my task", ()))
 
 
 def test_pictures_in_float_numbers_are_drawn_in_bytes():

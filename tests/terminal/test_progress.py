@@ -7,16 +7,18 @@ from agent57.terminal.progress import ProgressView, waiting
 
 
 def test_without_a_terminal_a_line_now_and_then_says_what_is_left(monkeypatch):
-    clock = iter([0.0, 1.0, 20.0, 21.0, 60.0])
+    clock = iter([0.0, 15.5, 20.0, 35.5, 36.0, 60.0])
     monkeypatch.setattr(progress.time, "monotonic", lambda: next(clock))
     text = io.StringIO()
     with ProgressView(Console(file=text, width=100), "playing", 10, "episodes") as view:
         view.show(0)
-        view.show(2)
+        view.show(1)
         view.show(3)
+        view.show(4)
         view.show(5)
     assert text.getvalue().splitlines() == [
-        "playing: 2 of 10 episodes, left 1 min 20 s",
+        "playing: 0 of 10 episodes",
+        "playing: 3 of 10 episodes, left 1 min 22 s",
         "playing: 5 of 10 episodes, left 1 min 00 s",
     ]
 

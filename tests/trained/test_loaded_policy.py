@@ -121,7 +121,7 @@ def test_states_do_not_disturb_each_other():
 
 def test_wrong_observations_and_arms_are_refused():
     policy = agent57.load(trained_run())
-    with pytest.raises(ValueError, match="observed as float32"):
+    with pytest.raises(ValueError, match="observed as float32.*policy.make_env"):
         policy.act(np.zeros(3, np.float32), policy.initial_state())
     with pytest.raises(ConfigError, match="--arm must lie in 0 to 3"):
         agent57.load(trained_run(), arm=4)
