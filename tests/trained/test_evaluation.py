@@ -181,6 +181,9 @@ def test_an_older_checkpoint_is_not_used_in_silence(tmp_path):
     assert "using the checkpoint before it" in text
     with pytest.warns(RuntimeWarning, match="using the checkpoint before it"):
         agent57.load(tmp_path / "run")
+    code, text = call("export", tmp_path / "run", "--weights", tmp_path / "a.agent57")
+    assert code == 0
+    assert "using the checkpoint before it" in text
 
 
 def test_a_run_that_cannot_keep_a_film_is_no_reason_to_fail(tmp_path):
