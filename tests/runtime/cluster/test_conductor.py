@@ -162,6 +162,10 @@ def test_weights_are_published_once_per_version_and_only_when_wanted(tmp_path: P
     assert 1 < learner.log.count("weights") <= 1 + learner.log.count("update")
     num_calls = sum(p.log.count("play") for p in play.calls.living(ActorWorker))
     assert learner.log.count("weights") <= 1 + num_calls
+    live = play.cluster.live()
+    assert live["cluster/publications"] == learner.log.count("weights") - 1  # the first is given
+    calls = sum(len(p.log) for p in play.calls.living(ActorWorker))
+    assert live["cluster/answers"] > calls
     versions = [actor.version for actor in play.cluster.acting.actors]
     assert min(versions) > 0
 

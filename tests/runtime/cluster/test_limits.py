@@ -69,6 +69,7 @@ def test_a_call_without_an_answer_counts_as_that_of_a_dead_process(ray: SilentRa
     calls.settle(patience=0.1)
     assert heard.count("hung died") == 1
     assert heard[-1] == "answer of waiting"
+    assert calls.num_answers == len(heard)
 
 
 def test_what_is_asked_for_at_once_has_a_limit_too(ray: SilentRay) -> None:
