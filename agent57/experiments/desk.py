@@ -153,10 +153,9 @@ def final_score(folder: Path, num_episodes: int) -> dict[str, Any]:
     """Return frames, seconds and the returns of the final policy; they are kept in the folder."""
     run, file = TrainedRun.load(folder), folder / SCORE_FILE
     frames = run.counters["frames"]
-    if file.exists():
-        kept: dict[str, Any] = json.loads(file.read_text())
-        if kept["frames"] == frames and len(kept["returns"]) == num_episodes:
-            return kept
+    kept = _kept_score(file)
+    if kept.get("frames") == frames and len(kept["returns"]) == num_episodes:
+        return kept
     last = (folder / "metrics.jsonl").read_text().splitlines()[-1]
     found = {
         "frames": frames,
@@ -167,6 +166,16 @@ def final_score(folder: Path, num_episodes: int) -> dict[str, Any]:
     }
     write_atomic(file, json.dumps(found).encode())
     return found
+
+
+def _kept_score(file: Path) -> dict[str, Any]:
+    """The score that `final_score` kept; empty where there is none or it is damaged."""
+    try:
+        kept = json.loads(file.read_text())
+        np.asarray(kept["returns"], dtype=float).mean()
+        return {**kept, "seconds": float(kept["seconds"])}
+    except (OSError, ValueError, KeyError, TypeError):
+        return {}
 
 
 def read_baselines(file: Path, tasks: tuple[DeskTask, ...]) -> list[DeskScore]:

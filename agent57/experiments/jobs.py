@@ -61,9 +61,11 @@ class Job:
 
     @property
     def is_finished(self) -> bool:
-        """Whether the run has reached these frames."""
-        marker = self.folder / FINISHED_FILE
-        return marker.exists() and int(marker.read_text() or self.frames) >= self.frames
+        """Whether the run has reached these frames; a marker that is no number counts as none."""
+        try:
+            return int((self.folder / FINISHED_FILE).read_text() or self.frames) >= self.frames
+        except (OSError, ValueError):
+            return False
 
     def frames_done(self) -> int:
         """Frames at the latest line of metrics."""

@@ -92,6 +92,11 @@ def test_from_the_command_to_the_table(tmp_path: Path, monkeypatch: pytest.Monke
     assert code == 0, text
     assert "1 runs, 1 finished already" in text
     assert "| 9 **met** |" in (tmp_path / "desk" / "desk.md").read_text()
+    for damaged in ("", "[]", '{"frames": 1}', json.dumps({**kept, "returns": ["x"] * 3})):
+        file.write_text(damaged)
+        code, text = call(*args)  # the final policy plays again
+        assert code == 0, text
+        assert json.loads(file.read_text()) == kept
 
 
 @pytest.mark.parametrize(

@@ -62,6 +62,15 @@ def test_all_jobs_end_and_are_not_run_again(tmp_path: Path) -> None:
     assert [(j.folder / "metrics.jsonl").stat().st_mtime_ns for j in jobs] == before
 
 
+def test_a_damaged_marker_of_the_end_counts_as_none(tmp_path: Path) -> None:
+    made = job(tmp_path, "a")
+    made.folder.mkdir()
+    assert not made.is_finished
+    for content, is_finished in ((b"200", True), (b"199", False), (b"a \xff", False)):
+        (made.folder / "finished").write_bytes(content)
+        assert made.is_finished == is_finished
+
+
 def test_a_failure_names_the_job_and_the_reason(tmp_path: Path) -> None:
     broken = job(tmp_path, "broken")
     broken = replace(broken, config=replace(broken.config, env=EnvConfig(name="toy/none")))
