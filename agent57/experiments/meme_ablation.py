@@ -57,9 +57,11 @@ def no_shared_torso(config: Config) -> Config:
     )
 
 
-def no_distillation(config: Config) -> Config:
-    """Act on the values, without a policy of its own."""
-    return replace(config, learner=replace(config.learner, policy="values"))
+def switch_distillation(config: Config) -> Config:
+    """Act on the values where a distilled policy acts, and on a distilled policy elsewhere."""
+    if config.learner.policy == "distilled":
+        return replace(config, learner=replace(config.learner, policy="values"))
+    return replace(config, learner=replace(config.learner, policy="distilled"))
 
 
 VARIANTS: dict[str, tuple[str, Change]] = {
@@ -70,7 +72,7 @@ VARIANTS: dict[str, tuple[str, Change]] = {
     "meme without soft Watkins": ("meme", no_soft_watkins),
     "meme without cross-mixture": ("meme", no_cross_mixture),
     "meme without a shared torso": ("meme", no_shared_torso),
-    "meme without a distilled policy": ("meme", no_distillation),
+    "meme with distillation switched": ("meme", switch_distillation),
 }
 
 

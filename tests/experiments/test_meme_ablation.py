@@ -50,7 +50,7 @@ def test_every_variant_is_meme_without_one_part() -> None:
         "meme without soft Watkins": {"learner.loss"},
         "meme without cross-mixture": {"learner.cross_mixture"},
         "meme without a shared torso": {"network.values", "learner.value_loss"},
-        "meme without a distilled policy": {"learner.policy"},
+        "meme with distillation switched": {"learner.policy"},
     }
     assert set(VARIANTS) == {"meme", "agent57", *parts}
     for variant, fields in parts.items():
