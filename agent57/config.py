@@ -386,9 +386,8 @@ class LearnerConfig:
 
     loss: Literal["retrace", "n_step", "soft_watkins"] = "retrace"
     watkins_tolerance: float = 0.01  # kappa of soft Watkins Q(lambda), MEME
-    value_loss: Literal["each", "combined"] = (
-        "each"  # a loss of Q^e and of Q^i, or of their mixture; MEME
-    )
+    # A loss of Q^e and one of Q^i, or one of their mixture (MEME).
+    value_loss: Literal["each", "combined"] = "each"
     trust_region: float = 0.0  # alpha: bootstrap from the online network; 0: from the target; MEME
     # eta: share of the played arm in the loss; all arms share the rest (MEME). One unroll serves
     # every arm if network.arm_input is head; otherwise an arm is drawn for each window.

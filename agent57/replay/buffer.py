@@ -25,9 +25,8 @@ from agent57.replay.store import BlockStore
 from agent57.replay.window import WindowReader
 from agent57.types import Batch
 
-PRIORITY_FLOOR = (
-    1e-6  # smaller priorities count as this: so that well-learned windows may come back
-)
+# Smaller priorities count as this, so that well-learned windows may come back.
+PRIORITY_FLOOR = 1e-6
 _FEW_LEAVES = 4  # up to here a plain loop is faster than array operations
 
 
