@@ -15,6 +15,7 @@ import copy
 import math
 from collections.abc import Iterable
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, NamedTuple, Self
 
 import torch
@@ -49,6 +50,7 @@ from agent57.ops.td import (
 )
 from agent57.player import Weights
 from agent57.precision import settle_precision
+from agent57.threads import SideBySide
 from agent57.types import Batch, Windows
 from agent57.update_metrics import (
     Sums,
@@ -143,6 +145,7 @@ class Learner:
         # Running mean squares of the TD errors of each arm, see `ops.td.follow`.
         self._td_squares = fresh_squares(config).to(device)
         self._compiled_forward = compiled(self._forward, config.learner.compile, device)
+        self._side_by_side = SideBySide(device, is_compiled=config.learner.compile == "on")
         self.num_updates = 0
 
     def _trained_modules(self) -> dict[str, nn.Module]:
@@ -267,6 +270,7 @@ class Learner:
                     batch.previous_intrinsic[rows],
                     arms,
                     state.detach(),
+                    self._side_by_side,
                 )
                 outputs.append(output if arms.dim() == 1 else output.flatten(2, 3))
             joined = outputs[0] if len(outputs) == 1 else torch.cat(outputs, dim=1)
@@ -290,10 +294,12 @@ class Learner:
         row, column = row.flatten(), column.flatten()
         before, after = prepared[row, column], prepared[row + 1, column]
         action = batch.action[row, column]
-        logits = embedding.action_logits(before, after)
+        logits, errors = self._side_by_side(
+            [lambda: embedding.action_logits(before, after), lambda: rnd(after)]
+        )
         losses = {
             "inverse_dynamics": (share * F.cross_entropy(logits, action, reduction="none")).sum(),
-            "rnd": (share * rnd(after)).sum(),
+            "rnd": (share * errors).sum(),
         }
         return losses, {"inverse_dynamics/accuracy": of_rows(logits.argmax(-1) == action, exists)}
 
@@ -340,8 +346,18 @@ class Learner:
         """Gradients of all networks, clipped one by one; return their norms before the clip."""
         for optimiser in self._optimisers.values():
             optimiser.zero_grad(set_to_none=True)
-        torch.stack(list(losses.values())).sum().backward()
-        parameters = (p for module in self._trained.values() for p in module.parameters())
+        loss = torch.stack(list(losses.values())).sum()
+        modules = self._trained.values()
+        if self._side_by_side.is_parallel:
+            self._side_by_side(
+                [
+                    partial(loss.backward, retain_graph=True, inputs=list(module.parameters()))
+                    for module in modules
+                ]
+            )
+        else:
+            loss.backward()
+        parameters = (p for module in modules for p in module.parameters())
         self._group.average(p.grad for p in parameters if p.grad is not None)
         clip = self._config.learner.clip_norm
         return {

@@ -21,12 +21,12 @@ from agent57.curiosity.own_reward import OwnCuriosity
 from agent57.curiosity.reward import Curiosity, versions_held
 from agent57.envs.spec import Step, VectorEnv
 from agent57.nets.networks import Networks, make_networks
-from agent57.nets.value import SideBySide
 from agent57.ops.family import betas, gammas
 from agent57.ops.policy import choose_actions, sample_actions
 from agent57.ops.td import mixed_values, split_outputs, target_policy
 from agent57.own_parts import own_reward
 from agent57.seeds import LaneUniforms, Role, sequence
+from agent57.threads import SideBySide
 from agent57.types import Episode, Played
 
 Weights = dict[str, Tensor]

@@ -645,3 +645,17 @@ def test_the_average_follows_the_online_networks_by_hand() -> None:
 def test_without_an_average_evaluations_play_the_online_networks() -> None:
     networks = make_learner(CONFIG).networks
     assert networks.evaluated is networks.value
+
+
+@pytest.mark.parametrize("agent", ["agent57", "meme", "ngu"])
+def test_two_threads_make_the_same_update_as_one(agent: str) -> None:
+    config, number, results = small_config(agent), torch.get_num_threads(), []
+    try:
+        for threads in (1, 2):
+            torch.set_num_threads(threads)
+            learner = make_learner(config)
+            metrics = [learner.update(random_batch(config, seed=seed)).metrics for seed in (1, 2)]
+            results.append((metrics, weights_of(learner)))
+    finally:
+        torch.set_num_threads(number)
+    assert same_tree(*results)

@@ -22,7 +22,7 @@ from torch import Tensor
 from agent57.config import CuriosityConfig
 from agent57.curiosity.episodic import EpisodicMemory, least_novelty
 from agent57.nets.networks import Embedding, Rnd
-from agent57.nets.value import in_turn
+from agent57.threads import in_turn
 
 
 def versions_held(embedding_versions: int, num_lanes: int) -> int:

@@ -6,10 +6,9 @@ previous action, previous extrinsic and intrinsic reward, the arm j, and the rec
 arm enters the core, or the heads alone: then one unroll gives the values of every arm.
 """
 
-from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Callable
 from functools import partial
-from typing import Any, TypeVar, cast
+from typing import Any, cast
 
 import torch
 import torch.nn.functional as F
@@ -20,13 +19,7 @@ from agent57.config import Config, NetworkConfig
 from agent57.nets.initial import draw_orthogonal, draw_scaled
 from agent57.nets.torso import Trunk, layer
 from agent57.ops.squash import squash
-
-Output = TypeVar("Output")
-
-
-def in_turn(pieces: Sequence[Callable[[], Output]]) -> list[Output]:
-    """The results of the pieces, computed one after the other."""
-    return [piece() for piece in pieces]
+from agent57.threads import in_turn
 
 
 class ValueNet(nn.Module):
@@ -234,37 +227,3 @@ class ValueNets(nn.Module):
         if for_heads is not None and arm.dim() == 1:
             found = found.squeeze(3)
         return found, torch.stack(states)
-
-
-class SideBySide:
-    """Runs pieces in parallel where it pays: on a CPU with more than one thread.
-
-    The networks of one step are too small to be split among the threads of OpenMP, which wait for
-    each other after every layer. Whole networks in parallel wait once. On a GPU nothing is gained.
-    """
-
-    def __init__(self, device: torch.device) -> None:
-        is_parallel = device.type == "cpu" and torch.get_num_threads() > 1
-        self._pool = ThreadPoolExecutor(1, "inference") if is_parallel else None
-
-    def __call__(self, pieces: Sequence[Callable[[], Output]]) -> list[Output]:
-        """The results of the pieces: the first by this thread, the others by a second one."""
-        if self._pool is None or len(pieces) == 1:
-            return in_turn(pieces)
-        num_threads = torch.get_num_threads()
-        torch.set_num_threads(1)  # of the matrix library, for both; of this thread's OpenMP
-        try:
-            others = self._pool.submit(_apart, pieces[1:])
-            try:
-                first = pieces[0]()
-            finally:
-                results = others.result()
-            return [first, *results]
-        finally:
-            torch.set_num_threads(num_threads)
-
-
-@torch.inference_mode()
-def _apart(pieces: Sequence[Callable[[], Output]]) -> list[Output]:
-    torch.set_num_threads(1)  # of the second thread's OpenMP
-    return in_turn(pieces)
