@@ -22,12 +22,12 @@ class Export:
     """The file for the policy, without replay and optimisers; `agent57.load` reads it."""
     half: bool = False
     """Store the weights in half precision."""
+    trust: bool = False
+    """With --weights: run the code of an environment that is not an installed package."""
     csv: Path | None = None
     """The file for the records."""
     table: str = "metrics"
     """Which records: metrics or episodes."""
-    trust: bool = False
-    """With --weights: run the code of an environment that is not an installed package."""
 
 
 def main(args: list[str], console: Console) -> None:
