@@ -26,9 +26,9 @@ from agent57.presets import PRESETS
 AGENT57 = {"agent57": Contestant(agent="agent57")}
 
 
-def reaches(contestant: str, target: float, note: str = "") -> Criterion:
-    """Require at least this mean return of a contestant's final policies."""
-    return at_least(f"{contestant}{note}: mean return", final_score(contestant), target)
+def reaches(target: float) -> Criterion:
+    """Require at least this mean return of agent57's final policies."""
+    return at_least("agent57: mean return", final_score("agent57"), target)
 
 
 def stays_below(contestant: str, target: float, note: str = "") -> Criterion:
@@ -108,7 +108,7 @@ KEY_CORRIDOR = Experiment(
         "full": Budget(frames=4_000_000, num_seeds=3, num_episodes=200),
     },
     criteria=(
-        reaches("agent57", 0.8),
+        reaches(0.8),
         stays_below("r2d2", 0.1, " with the same frames"),
     ),
     draw=draw_curves_and_arms,
@@ -132,7 +132,7 @@ DISCOUNT = Experiment(
     contestants={**AGENT57, IMPATIENT: Contestant(agent="r2d2-retrace-long-trace")},
     budgets=one_seed_or(3, frames=600_000),
     criteria=(
-        reaches("agent57", 0.95 * Discounting.optimal_return),
+        reaches(0.95 * Discounting.optimal_return),
         at_least(
             "agent57: share of plays of the one arm of 8 with the longest horizon, "
             "in the last quarter,",
@@ -184,7 +184,7 @@ MEMORY = Experiment(
         "full": Budget(frames=1_500_000, num_seeds=3, num_episodes=200),
     },
     criteria=(
-        reaches("agent57", 0.9),
+        reaches(0.9),
         stays_below("trace of 4 steps", 0.7),
         stays_below("no recurrence", 0.7),
     ),
@@ -214,7 +214,7 @@ EXPLORATION_BANDIT = Experiment(
     },
     budgets=one_seed_or(6, frames=500_000),
     criteria=(
-        reaches("agent57", 0.9 * Mine.optimal_return),
+        reaches(0.9 * Mine.optimal_return),
         at_least(
             "agent57: beta of the best arm until actors earn half of the best return, "
             "less that of the best arm in the last fifth,",
