@@ -29,7 +29,7 @@ from agent57.envs.gymnasium import trust as trust_env
 from agent57.envs.make import announcements
 from agent57.envs.own import Maker, name_of
 from agent57.runtime import run as runs
-from agent57.runtime.hooks import Callback, Hooks
+from agent57.runtime.session import Callback, Hooks
 from agent57.storage.checkpoint import newest_counters
 from agent57.storage.folder import CHECKPOINTS, read_config
 from agent57.storage.history import METRICS_FILE, read_lines

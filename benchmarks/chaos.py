@@ -551,6 +551,11 @@ class ClusterTry:
         self.check_counts()
         return json.loads(lines[-1])
 
+    def finished(self, outcome: str = "finished, counts right") -> str:
+        """Bring the run to its end; what became of it."""
+        self.finish()
+        return outcome
+
     def check_counts(self) -> None:
         """No step may be counted twice, or be neither held nor counted as lost."""
         checkpoint = CheckpointStore(self.run / "checkpoints", keep=9).load()
@@ -566,10 +571,15 @@ class ClusterTry:
             )
 
 
+def cluster_under_way(attempt: Try) -> tuple[ClusterTry, subprocess.Popen[bytes]]:
+    """A run on a cluster after its first checkpoint, and its driver."""
+    run = ClusterTry(attempt)
+    return run, run.under_way()
+
+
 def cluster_worker(attempt: Try) -> str:
     """Cluster: a process is killed, or stopped for ever."""
-    run = ClusterTry(attempt)
-    driver = run.under_way()
+    run, driver = cluster_under_way(attempt)
     number = run.rng.choice([signal.SIGKILL, signal.SIGSTOP])
     victim = run.process(driver, "Worker")
     os.kill(victim, number)
@@ -584,30 +594,25 @@ def cluster_worker(attempt: Try) -> str:
 
 def cluster_driver(attempt: Try) -> str:
     """Cluster: kill -9 of the driver, resumed at once."""
-    run = ClusterTry(attempt)
-    driver = run.under_way()
+    run, driver = cluster_under_way(attempt)
     time.sleep(run.rng.uniform(0.0, 2.0))
     run.kill(driver)
-    run.finish()
-    return "finished, counts right"
+    return run.finished()
 
 
 def cluster_stop(attempt: Try) -> str:
     """Cluster: SIGTERM or Ctrl-C."""
-    run = ClusterTry(attempt)
-    driver = run.under_way()
+    run, driver = cluster_under_way(attempt)
     driver.send_signal(run.rng.choice([signal.SIGTERM, signal.SIGINT]))
     code = run.end(driver)
     if code not in (0, STOPPED):
         raise Broken(f"exit code {code}")
-    run.finish()
-    return "finished, counts right"
+    return run.finished()
 
 
 def cluster_ray(attempt: Try) -> str:
     """Cluster: kill -9 of Ray's raylet or GCS."""
-    run = ClusterTry(attempt)
-    driver = run.under_way()
+    run, driver = cluster_under_way(attempt)
     name = run.rng.choice(["raylet", "gcs_server"])
     os.kill(run.process(driver, f"/{name}"), signal.SIGKILL)
     code = run.end(driver)
@@ -615,14 +620,12 @@ def cluster_ray(attempt: Try) -> str:
         return "over before it happened"
     if not re.search("Ray's .* died|Ray failed|died", run.said()):
         raise Broken(f"exit code {code} without a line after the death of {name}")
-    run.finish()
-    return "one line, then finished"
+    return run.finished("one line, then finished")
 
 
 def cluster_hang(attempt: Try) -> str:
     """Cluster: all environments hang for a while."""
-    run = ClusterTry(attempt)
-    driver = run.under_way()
+    run, driver = cluster_under_way(attempt)
     attempt.fault.write_text("hang")
     limit_seconds, begun = PACE.life_seconds, time.monotonic()
     while "counts as dead" not in run.said() and driver.poll() is None:
@@ -637,8 +640,7 @@ def cluster_hang(attempt: Try) -> str:
 
 def cluster_hang_stop(attempt: Try) -> str:
     """Cluster: all environments hang, then SIGTERM."""
-    run = ClusterTry(attempt)
-    driver = run.under_way()
+    run, driver = cluster_under_way(attempt)
     attempt.fault.write_text(run.rng.choice(["hang", "deaf hang"]))
     time.sleep(2.0)
     driver.send_signal(signal.SIGTERM)
@@ -650,21 +652,18 @@ def cluster_hang_stop(attempt: Try) -> str:
         raise Broken(f"exit code {code} after {seconds:.0f} s")
     if not run.said():
         raise Broken(f"exit code {code} without a line")
-    run.finish()
-    return "finished, counts right"
+    return run.finished()
 
 
 def cluster_fault(attempt: Try) -> str:
     """Cluster: an environment raises, exits or returns NaN."""
-    run = ClusterTry(attempt)
-    driver = run.under_way()
+    run, driver = cluster_under_way(attempt)
     attempt.fault.write_text(run.rng.choice(["raise", "exit", "nan"]))
     code = run.end(driver)
     attempt.fault.unlink()
     if code == 0:
         return "over before it happened"
-    run.finish()
-    return "one line, then finished"
+    return run.finished("one line, then finished")
 
 
 def cluster_lost_folder(attempt: Try) -> str:

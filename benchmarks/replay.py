@@ -18,12 +18,11 @@ import torch
 from figures import show
 
 from agent57.bench.effort import FULL
-from agent57.bench.play import Recording, Rows, joined, make_assembler, make_replay, record
+from agent57.bench.play import LAYOUT, Recording, Rows, joined, make_assembler, make_replay, record
 from agent57.bench.play import insert as play_into
 from agent57.bench.replaying import BATCH, sampling, storing
 from agent57.config import ReplayConfig, SequenceConfig
 from agent57.replay.assembler import Assembler
-from agent57.replay.block import Layout
 from agent57.replay.buffer import Replay
 from agent57.storage.journal import resident_bytes
 from agent57.types import Played
@@ -64,13 +63,8 @@ def measure_bytes(recordings: dict[str, Recording]) -> dict:
 def measure_scaling(sizes: tuple[int, ...], repeats: int = 200) -> dict:
     """Microseconds of a draw, a write-back of 64 windows and an insert, by number of windows."""
     sequence = SequenceConfig(trace_length=2, replay_period=1)
-    layout = Layout(
-        observation_shape=(1,),
-        observation_dtype="uint8",
-        num_actions=2,
-        num_values=1,
-        num_cores=1,
-        state=1,
+    layout = dataclasses.replace(
+        LAYOUT, observation_shape=(1,), num_actions=2, num_values=1, num_cores=1, state=1
     )
     config = ReplayConfig(capacity=sizes[-1], min_windows=1)
     replay = Replay(config, sequence, layout, np.random.default_rng(0))

@@ -23,13 +23,8 @@ agent57.register_family("two horizons", two_horizons)
 
 def main(frames: int = 50_000, out: str = "runs/example-family", scale: str = "tiny") -> float:
     """Train with the four arms; print how often each arm was played, return the mean return."""
-    run = agent57.train(
-        env="CartPole-v1",
-        scale=scale,
-        frames=frames,
-        out=out,
-        family={"own": "two horizons", "max_beta": 0.2},
-    )
+    family = {"own": "two horizons", "max_beta": 0.2}
+    run = agent57.train(env="CartPole-v1", scale=scale, frames=frames, out=out, family=family)
     played = run.episodes()["arm"]
     for arm, (beta, gamma) in enumerate(two_horizons(run.config.family)):
         print(f"arm {arm} (beta {beta}, gamma {gamma}): {(played == arm).sum()} episodes")

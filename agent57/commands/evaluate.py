@@ -26,16 +26,16 @@ class Evaluate:
     """Probability of a random action; by default the evaluator's (0.01 in the paper)."""
     seed: int = 0
     """Of the episodes and of random actions."""
+    device: str = "auto"
+    """cpu, cuda, cuda:1, ...; auto is the GPU if there is one."""
+    trust: bool = False
+    """Run the code of an environment that is not an installed package."""
     video: Path | None = None
     """Film the first episode, as .mp4 or .gif."""
     overlay: bool = True
     """Show score, arm, action values and novelty beside the game."""
     json: Path | None = None
     """Write the numbers to this file."""
-    device: str = "auto"
-    """cpu, cuda, cuda:1, ...; auto is the GPU if there is one."""
-    trust: bool = False
-    """Run the code of an environment that is not an installed package."""
 
 
 def main(args: list[str], console: Console) -> None:

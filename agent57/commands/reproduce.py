@@ -60,10 +60,10 @@ def main(args: list[str], console: Console) -> None:
     from agent57.runtime.run import RunFailed
 
     with QueueView(console) as view:
-        found = reproduce(experiment, known.budget, runs, out, known.jobs, view)
-    show(experiment, found.results, found.verdicts, console)
+        results, verdicts = reproduce(experiment, known.budget, runs, out, known.jobs, view)
+    show(experiment, results, verdicts, console)
     say(console, f"card, data and figures: {out}")
-    if not found.is_claim_met:
+    if not all(verdict.is_met for verdict in verdicts):
         raise RunFailed(f"{known.name} fell short of the paper's claim; see {out}")
 
 

@@ -35,31 +35,20 @@ class Scores:
 
 
 def main(args: list[str], console: Console) -> None:
-    """Print a table."""
+    """Print one of the tables, and write it to a file if asked for."""
     known = parse(Scores, "scores", args)
-    print_scores(known.table, known.reference, known.json, console)
-
-
-def print_scores(
-    table: str,
-    reference: str,
-    json_file: Path | None = None,
-    console: Console | None = None,
-) -> None:
-    """Print one of the tables, and write it to `json_file` if given."""
-    console = console or Console()
-    name = next((known for known in TABLES if known == table), None)
+    name = next((table for table in TABLES if table == known.table), None)
     if name is None:
-        raise ConfigError(f"unknown table {table!r}; choose from {', '.join(TABLES)}")
-    result = scores_result(name, check_reference(reference))
+        raise ConfigError(f"unknown table {known.table!r}; choose from {', '.join(TABLES)}")
+    result = scores_result(name, check_reference(known.reference))
     if name == "table1":
         _print_table1(result, console)
     else:
         _print_games(result, console)
     console.print(result["note"], markup=False, highlight=False)
-    if json_file is not None:
-        write_json(json_file, result)
-        console.print(f"Written to {json_file}", markup=False, highlight=False)
+    if known.json is not None:
+        write_json(known.json, result)
+        console.print(f"Written to {known.json}", markup=False, highlight=False)
 
 
 def _print_table1(result: dict[str, Any], console: Console) -> None:

@@ -8,8 +8,8 @@ from gymnasium import spaces
 
 from agent57.config import EnvConfig
 from agent57.envs.make import make_env
+from agent57.envs.spec import MAX_SEED
 
-MAX_SEED = 2**31 - 1
 ALL = np.ones(1, bool)
 
 

@@ -8,6 +8,8 @@ from dataclasses import replace
 from agent57.config import Config, FamilyConfig, SequenceConfig
 from agent57.envs.toy import Discounting, Mine
 from agent57.experiments.criteria import (
+    at_least,
+    at_most,
     early_best_beta,
     evaluator_score,
     final_score,
@@ -21,16 +23,17 @@ from agent57.experiments.drawing import draw_curves_and_arms
 from agent57.experiments.experiment import Budget, Contestant, Criterion, Experiment
 from agent57.presets import PRESETS
 
+AGENT57 = {"agent57": Contestant(agent="agent57")}
 
-def reaches(contestant: str, target: float, note: str = "") -> Criterion:
-    """Require at least this mean return of a contestant's final policies."""
-    text = f"{contestant}{note}: mean return"
-    return Criterion(text=text, measure=final_score(contestant), target=target)
+
+def reaches(target: float) -> Criterion:
+    """Require at least this mean return of agent57's final policies."""
+    return at_least("agent57: mean return", final_score("agent57"), target)
 
 
 def stays_below(contestant: str, target: float, note: str = "") -> Criterion:
     """Require at most this mean return of a contestant's final policies."""
-    return replace(reaches(contestant, target, note), is_at_least=False)
+    return at_most(f"{contestant}{note}: mean return", final_score(contestant), target)
 
 
 def former_vectors(config: Config) -> Config:
@@ -80,23 +83,16 @@ PONG = Experiment(
     name="pong",
     claim="it learns Atari games from pixels",
     env="pong",
-    contestants={"agent57": Contestant(agent="agent57")},
+    contestants=AGENT57,
     budgets={
         "minutes": Budget(frames=1_000_000, num_seeds=1, num_episodes=5),
         "full": Budget(frames=2_900_000, num_seeds=1, num_episodes=20),  # two hours and a half
     },
     criteria=(
-        Criterion(
-            text="agent57: mean of the last 20 evaluation episodes",
-            measure=evaluator_score("agent57"),
-            target=18.0,
+        at_least(
+            "agent57: mean of the last 20 evaluation episodes", evaluator_score("agent57"), 18.0
         ),
-        Criterion(
-            text="agent57: seconds of training",
-            measure=training_seconds("agent57"),
-            target=3 * 3600.0,
-            is_at_least=False,
-        ),
+        at_most("agent57: seconds of training", training_seconds("agent57"), 3 * 3600.0),
     ),
     draw=draw_curves_and_arms,
     lines={"random": -20.7, "perfect": 21.0},
@@ -106,13 +102,13 @@ KEY_CORRIDOR = Experiment(
     name="key-corridor",
     claim="intrinsic motivation solves tasks with sparse reward",
     env="MiniGrid-KeyCorridorS3R3-v0",
-    contestants={"agent57": Contestant(agent="agent57"), "r2d2": Contestant(agent="r2d2")},
+    contestants={**AGENT57, "r2d2": Contestant(agent="r2d2")},
     budgets={
         "minutes": Budget(frames=2_000_000, num_seeds=1, num_episodes=100),
         "full": Budget(frames=4_000_000, num_seeds=3, num_episodes=200),
     },
     criteria=(
-        reaches("agent57", 0.8),
+        reaches(0.8),
         stays_below("r2d2", 0.1, " with the same frames"),
     ),
     draw=draw_curves_and_arms,
@@ -133,20 +129,17 @@ DISCOUNT = Experiment(
     claim="the bandit adapts the discount to the task",
     env="toy/discounting",
     change=former_vectors,
-    contestants={
-        "agent57": Contestant(agent="agent57"),
-        IMPATIENT: Contestant(agent="r2d2-retrace-long-trace"),
-    },
+    contestants={**AGENT57, IMPATIENT: Contestant(agent="r2d2-retrace-long-trace")},
     budgets=one_seed_or(3, frames=600_000),
     criteria=(
-        reaches("agent57", 0.95 * Discounting.optimal_return),
-        Criterion(
-            text="agent57: share of plays of the one arm of 8 with the longest horizon, "
+        reaches(0.95 * Discounting.optimal_return),
+        at_least(
+            "agent57: share of plays of the one arm of 8 with the longest horizon, "
             "in the last quarter,",
-            measure=share_of_plays(
+            share_of_plays(
                 "agent57", lambda beta, gamma: gamma > PATIENT_GAMMA, start=0.75, stop=1.0
             ),
-            target=0.35,  # half of the plays are random: 0.125 is chance, 0.56 the most
+            0.35,  # half of the plays are random: 0.125 is chance, 0.56 the most
         ),
         stays_below(IMPATIENT, Discounting.pays[1]),
     ),
@@ -182,7 +175,7 @@ MEMORY = Experiment(
     claim="recurrence and a longer window help credit assignment",
     env="MiniGrid-MemoryS11-v0",
     contestants={
-        "agent57": Contestant(agent="agent57"),
+        **AGENT57,
         "trace of 4 steps": Contestant(agent="agent57", change=short_trace),
         "no recurrence": Contestant(agent="agent57", change=no_recurrence),
     },
@@ -191,7 +184,7 @@ MEMORY = Experiment(
         "full": Budget(frames=1_500_000, num_seeds=3, num_episodes=200),
     },
     criteria=(
-        reaches("agent57", 0.9),
+        reaches(0.9),
         stays_below("trace of 4 steps", 0.7),
         stays_below("no recurrence", 0.7),
     ),
@@ -215,32 +208,29 @@ EXPLORATION_BANDIT = Experiment(
     env="toy/mine",
     change=former_vectors,
     contestants={
-        "agent57": Contestant(agent="agent57"),
+        **AGENT57,
         "uniform choice": Contestant(agent="agent57", change=without_bandits),
         "r2d2": Contestant(agent="r2d2"),
     },
     budgets=one_seed_or(6, frames=500_000),
     criteria=(
-        reaches("agent57", 0.9 * Mine.optimal_return),
-        Criterion(
-            text="agent57: beta of the best arm until actors earn half of the best return, "
+        reaches(0.9 * Mine.optimal_return),
+        at_least(
+            "agent57: beta of the best arm until actors earn half of the best return, "
             "less that of the best arm in the last fifth,",
-            measure=minus(
-                early_best_beta("agent57", Mine.optimal_return / 2), late_best_beta("agent57")
-            ),
-            target=0.1,
+            minus(early_best_beta("agent57", Mine.optimal_return / 2), late_best_beta("agent57")),
+            0.1,
         ),
-        Criterion(
-            text="agent57: share of plays of the arms of beta 0.1 and above, in the last fifth,",
-            measure=share_of_plays("agent57", lambda beta, gamma: beta >= 0.1, start=0.8, stop=1.0),
-            target=0.5,  # five of eight: 0.625 is chance
-            is_at_least=False,
+        at_most(
+            "agent57: share of plays of the arms of beta 0.1 and above, in the last fifth,",
+            share_of_plays("agent57", lambda beta, gamma: beta >= 0.1, start=0.8, stop=1.0),
+            0.5,  # five of eight: 0.625 is chance
         ),
-        Criterion(
-            text="uniform choice less agent57: frames until half of the best return, "
+        at_least(
+            "uniform choice less agent57: frames until half of the best return, "
             "less two standard errors,",
-            measure=frames_behind("uniform choice", "agent57", Mine.optimal_return / 2),
-            target=0.0,
+            frames_behind("uniform choice", "agent57", Mine.optimal_return / 2),
+            0.0,
         ),
         stays_below("r2d2", 0.0, ", which is not curious"),
     ),

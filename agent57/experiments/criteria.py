@@ -1,4 +1,4 @@
-"""Measures of results: pure functions, each made for the contestants it is about.
+"""Criteria, and measures of results: pure functions, each made for the contestants it is about.
 
 Numbers of a contestant are means over its seeds.
 """
@@ -7,9 +7,19 @@ from collections.abc import Callable
 
 import numpy as np
 
-from agent57.experiments.experiment import Outcome, Results
+from agent57.experiments.experiment import Criterion, Outcome, Results
 
 Measure = Callable[[Results], float]
+
+
+def at_least(text: str, measure: Measure, target: float) -> Criterion:
+    """Require a measured number to reach its target."""
+    return Criterion(text=text, measure=measure, target=target)
+
+
+def at_most(text: str, measure: Measure, target: float) -> Criterion:
+    """Require a measured number not to exceed its target."""
+    return Criterion(text=text, measure=measure, target=target, is_at_least=False)
 
 
 def over_seeds(label: str, of_run: Callable[[Outcome], float]) -> Measure:

@@ -6,9 +6,9 @@ so a long run can be made in pieces: the same command with more frames or seeds 
 that are there.
 """
 
-from agent57.experiments.criteria import evaluator_score
+from agent57.experiments.criteria import at_least, at_most, evaluator_score
 from agent57.experiments.drawing import draw_games
-from agent57.experiments.experiment import Budget, Contestant, Criterion, Experiment
+from agent57.experiments.experiment import Budget, Contestant, Experiment
 
 GAMES = ("montezuma_revenge", "venture", "private_eye", "freeway")
 AGENTS = ("agent57", "meme", "r2d2")
@@ -32,18 +32,17 @@ HARD_EXPLORATION = Experiment(
     },
     criteria=(
         *(
-            Criterion(
-                text=f"{label(game, 'agent57')}: mean of the last 50 evaluation episodes",
-                measure=evaluator_score(label(game, "agent57")),
-                target=100.0,
+            at_least(
+                f"{label(game, 'agent57')}: mean of the last 50 evaluation episodes",
+                evaluator_score(label(game, "agent57")),
+                100.0,
             )
             for game in ("montezuma_revenge", "venture", "private_eye")
         ),
-        Criterion(
-            text=f"{label('montezuma_revenge', 'r2d2')}: mean of the last 50 evaluation episodes",
-            measure=evaluator_score(label("montezuma_revenge", "r2d2")),
-            target=0.0,
-            is_at_least=False,
+        at_most(
+            f"{label('montezuma_revenge', 'r2d2')}: mean of the last 50 evaluation episodes",
+            evaluator_score(label("montezuma_revenge", "r2d2")),
+            0.0,
         ),
     ),
     draw=draw_games,

@@ -10,13 +10,12 @@ from pathlib import Path
 import numpy as np
 
 from agent57.config import Config
-from agent57.experiments.criteria import frames_to
+from agent57.experiments.criteria import at_most, frames_to
 from agent57.experiments.desk import chosen_tasks
 from agent57.experiments.drawing import note
 from agent57.experiments.experiment import (
     Budget,
     Contestant,
-    Criterion,
     Experiment,
     Results,
     unchanged,
@@ -168,17 +167,15 @@ MEME = Experiment(
     },
     budgets={"minutes": _budget(0.2, 1, 10), "full": _budget(1.0, 3, 20)},
     criteria=(
-        Criterion(
-            text="meme over agent57: frames until half of the target, geometric mean over tasks,",
-            measure=share_of_frames,
-            target=1 / 3,
-            is_at_least=False,
+        at_most(
+            "meme over agent57: frames until half of the target, geometric mean over tasks,",
+            share_of_frames,
+            1 / 3,
         ),
-        Criterion(
-            text="meme over agent57: seconds per frame, geometric mean over tasks,",
-            measure=seconds_per_frame,
-            target=1.0,
-            is_at_least=False,
+        at_most(
+            "meme over agent57: seconds per frame, geometric mean over tasks,",
+            seconds_per_frame,
+            1.0,
         ),
     ),
     draw=draw,

@@ -9,7 +9,6 @@ import csv
 import json
 import re
 from collections.abc import Iterable
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -29,19 +28,6 @@ PLAN_FILE = "plan.json"
 Key = tuple[str, int]  # label and seed
 
 
-@dataclass(frozen=True, kw_only=True)
-class Reproduction:
-    """The results of an experiment."""
-
-    results: Results
-    verdicts: list[Verdict]
-
-    @property
-    def is_claim_met(self) -> bool:
-        """Whether every criterion is met."""
-        return all(verdict.is_met for verdict in self.verdicts)
-
-
 def reproduce(
     experiment: Experiment,
     budget_name: str,
@@ -49,7 +35,7 @@ def reproduce(
     out: Path,
     num_parallel: int,
     view: View = SILENT,
-) -> Reproduction:
+) -> tuple[Results, list[Verdict]]:
     """Train, score and compare; write everything to `out`."""
     budget = experiment.budgets[budget_name]
     for task in experiment.tasks:
@@ -75,7 +61,7 @@ def reproduce(
         film(experiment, budget, results, out, view)
     card = out / "README.md"
     write_card(card, experiment, budget_name, results, verdicts, figures, weights)
-    return Reproduction(results=results, verdicts=verdicts)
+    return results, verdicts
 
 
 def jobs(experiment: Experiment, budget: Budget, runs: Path, num_threads: int) -> dict[Key, Job]:

@@ -22,11 +22,10 @@ from pathlib import Path
 import numpy as np
 
 from agent57.config import Config, SequenceConfig
-from agent57.experiments.criteria import arm_score, minus
+from agent57.experiments.criteria import arm_score, at_least, at_most, minus
 from agent57.experiments.experiment import (
     Budget,
     Contestant,
-    Criterion,
     Experiment,
     Outcome,
     Results,
@@ -96,33 +95,29 @@ def experiment() -> Experiment:
             "full": Budget(frames=1_200_000, num_seeds=3, num_episodes=1000),
         },
         criteria=(
-            Criterion(
-                text="separate networks: return of the exploitative policy at its worst beta and "
-                "seed",
-                measure=worst_exploitative,
-                target=0.95,
+            at_least(
+                "separate networks: return of the exploitative policy at its worst beta and seed",
+                worst_exploitative,
+                0.95,
             ),
-            Criterion(
-                text=f"separate networks: return of the exploratory policy at beta {highest:g}",
-                measure=arm_score(label("ngu-sep-nets", highest), -1),
-                target=0.2,
-                is_at_least=False,
+            at_most(
+                f"separate networks: return of the exploratory policy at beta {highest:g}",
+                arm_score(label("ngu-sep-nets", highest), -1),
+                0.2,
             ),
-            Criterion(
-                text=f"joint network: what the exploitative policy loses from beta {lowest:g} "
+            at_least(
+                f"joint network: what the exploitative policy loses from beta {lowest:g} "
                 f"to {highest:g}",
-                measure=minus(
-                    arm_score(label("ngu", lowest), 0), arm_score(label("ngu", highest), 0)
-                ),
-                target=0.2,
+                minus(arm_score(label("ngu", lowest), 0), arm_score(label("ngu", highest), 0)),
+                0.2,
             ),
-            Criterion(
-                text=f"exploitative policy at beta {highest:g}: separate above joint by",
-                measure=minus(
+            at_least(
+                f"exploitative policy at beta {highest:g}: separate above joint by",
+                minus(
                     arm_score(label("ngu-sep-nets", highest), 0),
                     arm_score(label("ngu", highest), 0),
                 ),
-                target=0.2,
+                0.2,
             ),
         ),
         draw=draw_bars,

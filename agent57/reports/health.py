@@ -4,7 +4,7 @@ A mark names the symptom, the numbers behind it, and the advice (`advice.py`). N
 a run.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -50,11 +50,11 @@ def recent(run: RunHistory) -> Recent:
 
 @dataclass(frozen=True, kw_only=True)
 class Rule:
-    """A symptom of `advice.py`, when it shows, and the numbers that show it."""
+    """When a symptom of `advice.py` shows, and the numbers that show it."""
 
-    symptom: str
     shows: Callable[[Recent], bool]
     evidence: Callable[[Recent], str]
+    healthy: str = ""  # range of these numbers
     level: Literal["hint", "warning"] = "warning"
 
 
@@ -87,9 +87,8 @@ def _mean_error(now: Recent) -> float:
     return float(errors[np.isfinite(errors)].mean()) if np.isfinite(errors).any() else float("nan")
 
 
-RULES: Sequence[Rule] = (
-    Rule(
-        symptom="no arm ever earns anything",
+RULES: dict[str, Rule] = {  # by symptom
+    "no arm ever earns anything": Rule(
         shows=lambda now: (
             now.progress > 0.1
             and bool(now.run.episodes)
@@ -97,68 +96,55 @@ RULES: Sequence[Rule] = (
         ),
         evidence=lambda now: f"reward/extrinsic is 0 after {now.progress:.0%} of the run",
     ),
-    Rule(
-        symptom="exploratory arms stand still",
+    "exploratory arms stand still": Rule(
         shows=lambda now: now["curiosity/familiar"] > 0.95,
         evidence=lambda now: f"curiosity/familiar is {now['curiosity/familiar']:.2f}, near 1",
     ),
-    Rule(
-        symptom="going in circles pays",
+    "going in circles pays": Rule(
         shows=lambda now: now["curiosity/memory_fill"] > 0.999,
         evidence=lambda _: "curiosity/memory_fill is 1: the episodic memory is full",
     ),
-    Rule(
-        symptom="life-long novelty is off",
+    "life-long novelty is off": Rule(
         shows=lambda now: now["curiosity/modulation_at_1"] > 0.999,
         evidence=lambda _: "curiosity/modulation_at_1 is 1 on every step",
         level="hint",
     ),
-    Rule(
-        symptom="some arms are not learned from",
+    "some arms are not learned from": Rule(
         shows=lambda now: _learning(now) and _neglect(now) > 3,
         evidence=lambda now: (
-            f"arm 0 is played {_neglect(now):.1f} times as often as it is in "
-            "batches (healthy: below 3)"
+            f"arm 0 is played {_neglect(now):.1f} times as often as it is in batches"
         ),
+        healthy="below 3",
         level="hint",
     ),
-    Rule(
-        symptom="values are learned, behaviour is not",
+    "values are learned, behaviour is not": Rule(
         shows=lambda now: _learning(now) and _lead(now) < 1,
         evidence=lambda now: (
-            f"the best action of arm 0 leads by {_lead(now):.2f} of the error of "
-            "its value (healthy: above 1)"
+            f"the best action of arm 0 leads by {_lead(now):.2f} of the error of its value"
         ),
+        healthy="above 1",
     ),
-    Rule(
-        symptom="greedy actions flip",
+    "greedy actions flip": Rule(
         shows=lambda now: _learning(now) and now.progress > 0.1 and now["churn/values"] > 0.15,
         evidence=lambda now: (
             f"churn/values is {now['churn/values']:.2f} (healthy after the start: below 0.1)"
         ),
         level="hint",
     ),
-    Rule(
-        symptom="one arm's errors dwarf the others'",
+    "one arm's errors dwarf the others'": Rule(
         shows=lambda now: _learning(now) and _spread(now) > 10,
-        evidence=lambda now: (
-            f"the largest td/extrinsic is {_spread(now):.0f} times the smallest "
-            "(healthy: the same order)"
-        ),
+        evidence=lambda now: f"the largest td/extrinsic is {_spread(now):.0f} times the smallest",
+        healthy="the same order",
     ),
-    Rule(
-        symptom="gradients are cut all the time",
+    "gradients are cut all the time": Rule(
         shows=lambda now: _learning(now) and max(_clipped(now).values(), default=0) > 1 / 3,
-        evidence=lambda now: (
-            ", ".join(
-                f"{name} is {value:.2f}" for name, value in _clipped(now).items() if value > 1 / 3
-            )
-            + " (healthy: below 0.33)"
+        evidence=lambda now: ", ".join(
+            f"{name} is {value:.2f}" for name, value in _clipped(now).items() if value > 1 / 3
         ),
+        healthy="below 0.33",
         level="hint",
     ),
-    Rule(
-        symptom="values are too good",
+    "values are too good": Rule(
         shows=lambda now: (
             _learning(now) and now["reward/extrinsic"] < 0 and now["value/extrinsic"] > 0
         ),
@@ -167,8 +153,7 @@ RULES: Sequence[Rule] = (
             f"reward/extrinsic is {now['reward/extrinsic']:.3g}"
         ),
     ),
-    Rule(
-        symptom="learning is slow though errors are large",
+    "learning is slow though errors are large": Rule(
         shows=lambda now: (
             _learning(now)
             and now.progress > 0.5
@@ -179,8 +164,7 @@ RULES: Sequence[Rule] = (
             f"TD error of {_mean_error(now):.3g}"
         ),
     ),
-    Rule(
-        symptom="learning from few windows",
+    "learning from few windows": Rule(
         shows=lambda now: (
             _learning(now) and now["replay/effective_windows"] < 0.1 * now["replay/windows"]
         ),
@@ -189,8 +173,7 @@ RULES: Sequence[Rule] = (
             f"of {now['replay/windows']:,.0f}"
         ),
     ),
-    Rule(
-        symptom="priorities are out of date",
+    "priorities are out of date": Rule(
         shows=lambda now: _learning(now) and now["priority/drawn"] > 1.5 * now["priority/mean"],
         evidence=lambda now: (
             f"priority/drawn is {now['priority/drawn']:.3g}, "
@@ -198,24 +181,23 @@ RULES: Sequence[Rule] = (
         ),
         level="hint",
     ),
-    Rule(
-        symptom="learning from the past",
+    "learning from the past": Rule(
         shows=lambda now: _learning(now) and now["replay/age"] > 0.7 * now["replay/transitions"],
         evidence=lambda now: (
             f"replay/age is {now['replay/age'] / now['replay/transitions']:.2f} "
-            "of replay/transitions (healthy: 0.3 to 0.6)"
+            "of replay/transitions"
         ),
+        healthy="0.3 to 0.6",
         level="hint",
     ),
-    Rule(
-        symptom="actors play with old weights",
+    "actors play with old weights": Rule(
         shows=lambda now: now["actor/weights_age"] > now.run.config.learner.target_period,
         evidence=lambda now: (
             f"actor/weights_age is {now['actor/weights_age']:,.0f} updates, more "
             f"than learner.target_period {now.run.config.learner.target_period:,}"
         ),
     ),
-)
+}
 
 
 def marks(run: RunHistory) -> list[Mark]:
@@ -225,13 +207,13 @@ def marks(run: RunHistory) -> list[Mark]:
     now = recent(run)
     found = [
         {
-            "symptom": rule.symptom,
-            "evidence": rule.evidence(now),
-            "advice": BY_SYMPTOM[rule.symptom].otherwise,
-            "anchor": BY_SYMPTOM[rule.symptom].anchor,
+            "symptom": symptom,
+            "evidence": rule.evidence(now) + (rule.healthy and f" (healthy: {rule.healthy})"),
+            "advice": BY_SYMPTOM[symptom].otherwise,
+            "anchor": BY_SYMPTOM[symptom].anchor,
             "level": rule.level,
         }
-        for rule in RULES
+        for symptom, rule in RULES.items()
         if rule.shows(now)
     ]
     return sorted(found, key=lambda mark: mark["level"] != "warning")

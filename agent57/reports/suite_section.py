@@ -7,12 +7,7 @@ from agent57.scores.published import STATISTICS
 
 Section = dict[str, Any]
 
-SHOWN = {
-    "iqm": "IQM",
-    "median": "Median",
-    "mean": "Mean",
-    "capped_mean": "Capped mean",
-}
+SHOWN = {"iqm": "IQM", "median": "Median", "mean": "Mean", "capped_mean": "Capped mean"}
 RULES = {"paper": "best over training (the paper's rule)", "final": "final performance"}
 
 

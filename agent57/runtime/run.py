@@ -24,10 +24,9 @@ from agent57.precision import settle_precision
 from agent57.runtime import inline
 from agent57.runtime.cluster.ray_address import prepare
 from agent57.runtime.cluster.totals import PartLost
-from agent57.runtime.hooks import Hooks
 from agent57.runtime.parts import build
 from agent57.runtime.saving import AnyParts, Saver
-from agent57.runtime.session import Session
+from agent57.runtime.session import Hooks, Session
 from agent57.runtime.watchdog import Watchdog, end_process
 from agent57.storage.files import RunFolderLost, write_atomic
 from agent57.storage.folder import CHECKPOINTS, RunFolder, check_free, read_config
@@ -205,13 +204,13 @@ def _train(
             console, f"{reason} and swallowed the attempt to end it; {_what_is_left(path, saver)}"
         )
         console.show_cursor()
-        end_process(1)
+        end_process()
 
     is_new, path = not saver.has_checkpoint, folder.path
     seconds = config.run.checkpoint_seconds
     watchdog = Watchdog(partial(_warn, console), abandon)
-    stop = (is_new, lambda: hooks.is_stopping, watchdog)
-    with view, watchdog, Session(show, saver.save, seconds, *stop) as session:
+    session = Session(show, saver.save, seconds, is_new, hooks, watchdog)
+    with view, watchdog, session:
         view.show(parts.counters(), journal.latest, journal.seconds)  # the first step takes a while
         train(session)
         saver.save_last()  # before the last look: a terminal may be gone

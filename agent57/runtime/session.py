@@ -1,4 +1,4 @@
-"""Surroundings of a training loop: signals, the terminal view, checkpoints in time."""
+"""Surroundings of a training loop: signals, callbacks, the terminal view, checkpoints in time."""
 
 import signal
 import threading
@@ -12,10 +12,34 @@ from agent57.runtime.watchdog import STOP_SIGNALS, Watchdog
 
 VIEW_SECONDS = 0.5
 
+Callback = Callable[[dict[str, Any]], object]
 
-def never() -> bool:
-    """Let a session go on."""
-    return False
+
+class Hooks:
+    """Hands each new line of metrics.jsonl and episodes.jsonl to a program.
+
+    A callback that returns True ends the run after the current step, as Ctrl-C does: with a
+    checkpoint, so that the run can go on later. Callbacks get copies of the lines.
+    """
+
+    def __init__(
+        self, on_metrics: Callback | None = None, on_episode: Callback | None = None
+    ) -> None:
+        self._on_metrics = on_metrics
+        self._on_episode = on_episode
+        self.is_stopping = False
+
+    def metrics(self, row: dict[str, Any]) -> None:
+        """Pass on a line of metrics."""
+        self._call(self._on_metrics, row)
+
+    def episode(self, row: dict[str, Any]) -> None:
+        """Pass on a finished episode."""
+        self._call(self._on_episode, row)
+
+    def _call(self, callback: Callback | None, row: dict[str, Any]) -> None:
+        if callback is not None and callback(dict(row)) is True:
+            self.is_stopping = True
 
 
 class Session:
@@ -23,10 +47,9 @@ class Session:
 
     `save` starts a checkpoint and returns whether it did; if not, it is called again after the next
     step. A new run (`is_new`) saves after its first step, so that a full disk is noticed at once.
-    Only the monotonic clock is read. `wants_stop` is called after each step. Python delivers
-    signals to the main thread only, so a session in another thread leaves the handlers alone and
-    stops when `wants_stop` says so. `watchdog` knows when an
-    environment call is overdue: the next signal breaks the call off.
+    Only the monotonic clock is read. Python delivers signals to the main thread only, so a session
+    in another thread leaves the handlers alone and stops when `hooks` say so. `watchdog` knows when
+    an environment call is overdue: the next signal breaks the call off.
     """
 
     def __init__(
@@ -35,13 +58,13 @@ class Session:
         save: Callable[[], bool],
         checkpoint_seconds: float,
         is_new: bool,
-        wants_stop: Callable[[], bool] = never,
+        hooks: Hooks | None = None,
         watchdog: Watchdog | None = None,
     ) -> None:
         self._show = show
         self._watchdog = watchdog
         self._save = save
-        self._wants_stop = wants_stop
+        self._hooks = hooks
         self._checkpoint_seconds = checkpoint_seconds
         self._last_show = time.monotonic()
         self._next_save = self._last_show + (0.0 if is_new else checkpoint_seconds)
@@ -70,7 +93,7 @@ class Session:
 
     def tick(self, parts: object) -> None:
         """Look at the clock after a step; `parts` are for `show`."""
-        if self._wants_stop():
+        if self._hooks is not None and self._hooks.is_stopping:
             self.is_stopping = True
         now = time.monotonic()
         if now - self._last_show >= VIEW_SECONDS:

@@ -22,7 +22,7 @@ class EvaluationView:
 
     def progress(self, path: Path, num_episodes: int) -> ProgressView:
         """Return the view that counts the episodes."""
-        return ProgressView(self._console, f"playing {path}", num_episodes, "episodes")
+        return ProgressView(self._console, f"playing {path}", num_episodes)
 
     def show(self, result: dict[str, Any]) -> None:
         """Print the table of the numbers."""

@@ -25,19 +25,18 @@ def say(console: Console, text: str, style: str | None = None) -> None:
 
 
 class ProgressView:
-    """Shows how much of `total` units is done."""
+    """Shows how many of `total` episodes are played."""
 
-    def __init__(self, console: Console, label: str, total: int, unit: str) -> None:
+    def __init__(self, console: Console, label: str, total: int) -> None:
         self._console = console
         self._label = label
         self._total = total
-        self._unit = unit
         self._started = self._last_line = time.monotonic()
         self._bar = Progress(
             TextColumn("{task.description}", markup=False),
             BarColumn(),
             MofNCompleteColumn(),
-            TextColumn(unit),
+            TextColumn("episodes"),
             TextColumn("left"),
             TimeRemainingColumn(),
             console=console,
@@ -55,7 +54,7 @@ class ProgressView:
             self._bar.stop()
 
     def show(self, done: int) -> None:
-        """Show how many units are done."""
+        """Show how many episodes are played."""
         if self._console.is_terminal:
             self._bar.update(self._task, completed=done)
             return
@@ -65,4 +64,4 @@ class ProgressView:
         self._last_line = now
         elapsed = now - self._started
         left = f", left {duration(elapsed * (self._total - done) / done)}" if done else ""
-        say(self._console, f"{self._label}: {done} of {self._total} {self._unit}{left}")
+        say(self._console, f"{self._label}: {done} of {self._total} episodes{left}")

@@ -8,7 +8,7 @@ from agent57.commands.reproduce import Reproduce, main
 from agent57.config import ConfigError
 from agent57.experiments import runner
 from agent57.experiments.catalogue import EXPERIMENTS
-from agent57.experiments.experiment import Experiment, Verdict
+from agent57.experiments.experiment import Experiment, Results, Verdict
 from agent57.runtime.run import RunFailed
 from tests.experiments.made_up import outcome
 
@@ -49,9 +49,11 @@ def test_seeds_are_those_of_the_budget_unless_given(
 ) -> None:
     asked = []
 
-    def reproduce(experiment: Experiment, budget_name: str, *_: object) -> runner.Reproduction:
+    def reproduce(
+        experiment: Experiment, budget_name: str, *_: object
+    ) -> tuple[Results, list[Verdict]]:
         asked.append(experiment.budgets[budget_name])
-        return runner.Reproduction(results={}, verdicts=[])
+        return {}, []
 
     monkeypatch.setattr(runner, "reproduce", reproduce)
     main(["random-coin", "--budget", "full", *options], Console(file=io.StringIO()))
@@ -61,7 +63,7 @@ def test_seeds_are_those_of_the_budget_unless_given(
 
 def test_the_screen_shows_scores_and_verdicts(monkeypatch: pytest.MonkeyPatch) -> None:
     verdicts = [Verdict(goal="return at least 1", value=0.5, is_met=False)]
-    found = runner.Reproduction(results={"ours": [outcome(score=0.5)]}, verdicts=verdicts)
+    found = {"ours": [outcome(score=0.5)]}, verdicts
     monkeypatch.setattr(runner, "reproduce", lambda *_: found)
     text = io.StringIO()
     with pytest.raises(RunFailed, match="random-coin fell short of the paper's claim"):

@@ -1,3 +1,5 @@
+from dataclasses import replace
+
 import numpy as np
 import pytest
 import torch
@@ -5,21 +7,14 @@ import torch
 from agent57.envs.lanes import EpisodeLog, Lanes
 from agent57.envs.rebuild import check_fits, rebuild
 from agent57.envs.spec import Step
-from agent57.types import EnvSpec
+from tests.small import SPEC
 
 
 class Tally:
     """Observes (seed, sum of actions so far); an episode ends at the action 9."""
 
     def __init__(self, num_lanes: int, drift: float = 0.0) -> None:
-        self.spec = EnvSpec(
-            name="tally",
-            kind="vector",
-            observation_shape=(2,),
-            observation_dtype="float32",
-            num_actions=10,
-            frames_per_step=1,
-        )
+        self.spec = replace(SPEC, name="tally", observation_shape=(2,), num_actions=10)
         self.num_lanes = num_lanes
         self.log = EpisodeLog(num_lanes, 10)
         self.lanes = Lanes("tally", num_lanes, 10)

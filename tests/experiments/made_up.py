@@ -7,9 +7,9 @@ from typing import Any
 import numpy as np
 
 from agent57.config import Config, SequenceConfig
-from agent57.experiments.criteria import final_score
+from agent57.experiments.criteria import at_least, at_most, final_score
 from agent57.experiments.drawing import draw_curves_and_arms
-from agent57.experiments.experiment import Budget, Contestant, Criterion, Experiment, Outcome
+from agent57.experiments.experiment import Budget, Contestant, Experiment, Outcome
 
 TWO_ARMS = ((0.0, 0.99), (0.3, 0.9))
 
@@ -77,13 +77,8 @@ def experiment(**changes: Any) -> Experiment:
         },
         budgets={"minutes": Budget(frames=300, num_seeds=1, num_episodes=4)},
         criteria=(
-            Criterion(text="ours: mean return", measure=final_score("ours"), target=0.0),
-            Criterion(
-                text="theirs: mean return",
-                measure=final_score("theirs, joint"),
-                target=-1.0,
-                is_at_least=False,
-            ),
+            at_least("ours: mean return", final_score("ours"), 0.0),
+            at_most("theirs: mean return", final_score("theirs, joint"), -1.0),
         ),
         draw=draw_curves_and_arms,
         lines={"perfect": 1.0},

@@ -20,7 +20,6 @@ TESTED_ELSEWHERE = {
     "bench/training.py": "tests/bench/test_benchmark.py",
     "commands/bench.py": "tests/bench/test_benchmark.py",
     "commands/evaluate.py": "tests/trained/test_evaluation.py",
-    "commands/export.py": "tests/storage/test_csv_export.py",
     "commands/list_presets.py": "tests/test_cli.py",
     "commands/plan.py": "tests/planning/test_forecast.py",
     "commands/queue_view.py": "tests/experiments/test_jobs.py",

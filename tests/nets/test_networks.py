@@ -5,19 +5,10 @@ from dataclasses import replace
 import pytest
 import torch
 
-from agent57.config import NetworkConfig
 from agent57.nets.torso import Kind
-from tests.small import networks_of
+from tests.small import networks_of, small_config
 
-CONFIG = NetworkConfig(
-    channels=(4, 6, 6),
-    grid_channels=(3, 4),
-    feature_size=9,
-    state_size=7,
-    head_size=8,
-    embedding_size=5,
-    rnd_size=6,
-)
+CONFIG = small_config().network
 TASKS = [
     ("pixels", (1, 84, 84), 255),
     ("pixels", (3, 40, 64), 255),
@@ -39,10 +30,12 @@ def test_one_agent_for_any_observation(kind: Kind, shape: tuple[int, ...], max_v
     networks = networks_of(CONFIG, kind, shape, max_value)
     prepared = networks.prepare(observe(kind, shape, max_value, 2, 3))
     rows = (torch.zeros(2, 3, dtype=torch.int64), torch.zeros(2, 3), torch.zeros(2, 3))
-    value, _ = networks.value(prepared, *rows, torch.arange(3), torch.zeros(2, 2, 3, 7))
+    value, _ = networks.value(
+        prepared, *rows, torch.arange(3), torch.zeros(2, 2, 3, CONFIG.state_size)
+    )
     assert value.shape == (2, 2, 3, 4)
     assert networks.embedding is not None
-    assert networks.embedding(prepared[0]).shape == (3, 5)
+    assert networks.embedding(prepared[0]).shape == (3, CONFIG.embedding_size)
     assert networks.rnd is not None
     assert networks.rnd(prepared[0]).shape == (3,)
 

@@ -6,12 +6,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from agent57.bench.play import LAYOUT
 from agent57.config import ConfigError
 from agent57.envs.make import check_env
 from agent57.planning.machine_costs import OTHER_GAMES, REFERENCE, Costs, costs_file, machine_costs
 from agent57.presets import make_config
-from agent57.replay.block import Block, Encoder
+from agent57.replay.block import Encoder
+from tests.replay.episodes import make_block
 
 
 def test_costs_come_back_as_they_were_written(tmp_path: Path) -> None:
@@ -50,12 +50,7 @@ def test_a_block_takes_what_the_replay_counts() -> None:
     frames[:, 0, 40:44, 40:44] = np.arange(11)[:, None, None]
     encoded, is_compressed = Encoder(1).encode(frames)
     state = np.zeros((2, 2, 64), np.float32)
-    block = Block(
-        lane=0, episode=0, index=0, length=num_steps, is_last=False, is_terminated=False, arm=0,
-        observations=encoded, is_compressed=is_compressed,
-        steps=np.zeros(num_steps, LAYOUT.step_dtype), previous_action=0,
-        previous_extrinsic=0.0, previous_intrinsic=0.0, state=state, priority=0.0,
-    )  # fmt: skip
+    block = make_block(num_steps, observations=encoded, is_compressed=is_compressed, state=state)
     costs = replace(REFERENCE, frames={OTHER_GAMES: (len(encoded) - 10.0, 1.0)})
     predicted = costs.block_bytes(spec, num_steps, state.nbytes)
     assert predicted == pytest.approx(block.num_bytes, abs=400)  # slots and tree are beside it

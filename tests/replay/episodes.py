@@ -1,24 +1,18 @@
 """Lanes that play made-up episodes, which are kept whole."""
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
 import numpy as np
 import torch
 
+from agent57.bench.play import LAYOUT
 from agent57.config import SequenceConfig
 from agent57.replay.assembler import Assembler
 from agent57.replay.block import Block, Layout
 from agent57.types import Played, Windows
 
-PIXELS = Layout(
-    observation_shape=(1, 16, 16),
-    observation_dtype="uint8",
-    num_actions=18,
-    num_values=2,
-    num_cores=2,
-    state=3,
-)
+PIXELS = replace(LAYOUT, observation_shape=(1, 16, 16), state=3)
 VECTOR = Layout(
     observation_shape=(3,),
     observation_dtype="float32",
@@ -30,6 +24,17 @@ VECTOR = Layout(
 PAIR = SequenceConfig(trace_length=8, replay_period=4)  # windows of two blocks
 SINGLE = SequenceConfig(trace_length=4, replay_period=4)
 TRIPLE = SequenceConfig(trace_length=8, replay_period=4, burn_in=4)
+
+
+def make_block(length: int = 3, **changes: Any) -> Block:
+    """A block in the middle of an episode, whose steps are all zero."""
+    made = Block(
+        lane=0, episode=0, index=0, length=length, is_last=False, is_terminated=False, arm=0,
+        observations=b"x" * 10, is_compressed=False, steps=np.zeros(length, PIXELS.step_dtype),
+        previous_action=0, previous_extrinsic=0.0, previous_intrinsic=0.0,
+        state=np.zeros(PIXELS.state_shape, np.float32), priority=1.0,
+    )  # fmt: skip
+    return replace(made, **changes)
 
 
 @dataclass

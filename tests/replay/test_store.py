@@ -1,32 +1,16 @@
 import dataclasses
 
-import numpy as np
 import pytest
 
-from agent57.replay.block import Block
 from agent57.replay.store import BlockStore
 
-from .episodes import PAIR, PIXELS, SINGLE, TRIPLE
+from . import episodes
+from .episodes import PAIR, SINGLE, TRIPLE
 
 
 def make_block(lane: int, episode: int, index: int, length: int = 4, is_last: bool = False):
-    return Block(
-        lane=lane,
-        episode=episode,
-        index=index,
-        length=length,
-        is_last=is_last,
-        is_terminated=is_last,
-        arm=0,
-        observations=b"x" * 10,
-        is_compressed=False,
-        steps=np.zeros(length, PIXELS.step_dtype),
-        previous_action=0,
-        previous_extrinsic=0.0,
-        previous_intrinsic=0.0,
-        state=np.zeros(PIXELS.state_shape, np.float32),
-        priority=1.0,
-    )
+    ends = {"is_last": is_last, "is_terminated": is_last}
+    return episodes.make_block(length, lane=lane, episode=episode, index=index, **ends)
 
 
 def add_episode(store, lane, episode, num_blocks, last_length=4):

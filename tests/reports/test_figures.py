@@ -48,6 +48,12 @@ def test_a_mean_a_rounding_error_away_from_equal_seeds_is_drawn(tmp_path: Path) 
     assert file.stat().st_size > 0
 
 
+def check_drawn(file: Path, *texts: str) -> None:
+    content = file.read_text()
+    for text in texts:
+        assert f"<!-- {text} -->" in content
+
+
 def test_bars_are_drawn_with_labels_and_note(tmp_path: Path) -> None:
     file = tmp_path / "bars.svg"
     grouped_bars(
@@ -58,10 +64,8 @@ def test_bars_are_drawn_with_labels_and_note(tmp_path: Path) -> None:
         note="2 seeds",
         files=[file],
     )
-    content = file.read_text()
-    assert content.count("<svg") == 1
-    for text in ("weight", "return", "2 seeds", "one"):
-        assert f"<!-- {text} -->" in content
+    assert file.read_text().count("<svg") == 1
+    check_drawn(file, "weight", "return", "2 seeds", "one")
 
 
 def test_curves_skip_what_is_unknown(tmp_path: Path) -> None:
@@ -78,10 +82,8 @@ def test_curves_skip_what_is_unknown(tmp_path: Path) -> None:
         note="a note",
         files=[file],
     )
-    content = file.read_text()
-    for text in ("two seeds", "frames", "return", "random", f"a note; {BAND}"):
-        assert f"<!-- {text} -->" in content
-    assert "never evaluated" not in content
+    check_drawn(file, "two seeds", "frames", "return", "random", f"a note; {BAND}")
+    assert "never evaluated" not in file.read_text()
 
 
 def test_arm_maps_have_a_panel_per_quantity_and_name(tmp_path: Path) -> None:
@@ -96,9 +98,7 @@ def test_arm_maps_have_a_panel_per_quantity_and_name(tmp_path: Path) -> None:
         note="a note",
         files=[file],
     )
-    content = file.read_text()
-    for text in ("ours: share", "ours: return", "theirs: share", "theirs: return", "arm one"):
-        assert f"<!-- {text} -->" in content
+    check_drawn(file, "ours: share", "ours: return", "theirs: share", "theirs: return", "arm one")
 
 
 def kept_figure(monkeypatch: pytest.MonkeyPatch) -> list[Figure]:
@@ -153,6 +153,4 @@ def test_training_curves_have_a_panel_per_quantity(tmp_path: Path) -> None:
         note="a note",
         files=[file],
     )
-    content = file.read_text()
-    for text in ("games", "score", "agent57", "frames", "a note"):
-        assert f"<!-- {text} -->" in content
+    check_drawn(file, "games", "score", "agent57", "frames", "a note")

@@ -1,13 +1,14 @@
-"""By contract: signals stop a run after the step, checkpoints come in time."""
+"""By contract: signals and callbacks stop a run after the step, checkpoints come in time."""
 
 import os
 import signal
 import time
+from typing import Any
 
 import pytest
 
 from agent57.runtime import session as module
-from agent57.runtime.session import Session
+from agent57.runtime.session import Hooks, Session
 
 
 class Clock:
@@ -81,3 +82,22 @@ def test_the_view_is_not_asked_at_every_step(monkeypatch):
         session.tick("parts")
         clock.now += 0.1
     assert 15 <= len(shown) <= 20
+
+
+def test_only_true_stops_a_run() -> None:
+    answers: list[Any] = [None, 1, "yes", False]
+    hooks = Hooks(on_metrics=lambda _: answers.pop())
+    while answers:
+        hooks.metrics({})
+        assert not hooks.is_stopping
+    hooks = Hooks(on_episode=lambda _: True)
+    hooks.metrics({})
+    assert not hooks.is_stopping
+    hooks.episode({})
+    assert hooks.is_stopping
+
+
+def test_a_callback_cannot_change_what_is_written() -> None:
+    row = {"frames": 1}
+    Hooks(on_metrics=lambda mine: mine.clear()).metrics(row)
+    assert row == {"frames": 1}

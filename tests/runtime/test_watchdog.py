@@ -33,7 +33,7 @@ def work(path: Path, fault: Path, heard: Path) -> None:
         run.start(CONFIG, path, console)
     except run.RunFailed as error:
         heard.write_text(heard.read_text() + str(error))  # opened anew: it may have been closed
-        watchdog.end_process(1)
+        watchdog.end_process()
 
 
 @contextlib.contextmanager

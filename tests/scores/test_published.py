@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 from rich.console import Console
 
-from agent57.commands.scores import print_scores
+from agent57.commands.scores import main
 from agent57.config import ConfigError
 from agent57.scores.published import (
     ABLATIONS,
@@ -29,7 +29,8 @@ from agent57.scores.published import (
 def printed(table, reference, width=80, json_file=None):
     """What the command prints on a terminal of that width."""
     console = Console(file=io.StringIO(), width=width)
-    print_scores(table, reference, json_file, console)
+    args = ["--table", table, "--reference", reference]
+    main([*args, "--json", str(json_file)] if json_file else args, console)
     return console.file.getvalue()
 
 

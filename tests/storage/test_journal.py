@@ -33,17 +33,9 @@ def counters(frames: int) -> dict[str, int]:
 
 def episode(episode_return: float, source: str = "actor") -> Episode:
     return Episode(
-        source=source,
-        phase="train",
-        lane=2,
-        arm=3,
-        beta=0.1,
-        gamma=0.99,
-        frames=40,
-        length=10,
-        episode_return=episode_return,
-        intrinsic_return=5.0,
-    )
+        source=source, phase="train", lane=2, arm=3, beta=0.1, gamma=0.99, frames=40, length=10,
+        episode_return=episode_return, intrinsic_return=5.0,
+    )  # fmt: skip
 
 
 def test_a_line_holds_counters_averages_and_the_latest_values(folder: RunFolder) -> None:

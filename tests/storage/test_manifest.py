@@ -6,15 +6,7 @@ import zipfile
 import pytest
 import torch
 
-from agent57.storage.manifest import (
-    DamagedCheckpoint,
-    files_of,
-    read_manifest,
-    read_state,
-    verify,
-    write_file,
-    write_manifest,
-)
+from agent57.storage import manifest
 
 
 class Bomb:
@@ -23,14 +15,16 @@ class Bomb:
 
 
 def test_a_manifest_is_read_back(tmp_path):
-    entry = write_file(tmp_path / "000000000001.state", [b"12", b"3"])
+    entry = manifest.write_file(tmp_path / "000000000001.state", [b"12", b"3"])
     assert entry["bytes"] == 3
-    segments = [{**write_file(tmp_path / "000000000001.blocks", [b"x"]), "first": 0, "last": 2}]
+    segments = [
+        {**manifest.write_file(tmp_path / "000000000001.blocks", [b"x"]), "first": 0, "last": 2}
+    ]
     written = {"counters": {"frames": 1}, "state": entry, "segments": segments}
-    write_manifest(tmp_path / "m.json", written)
-    manifest = read_manifest(tmp_path / "m.json")
-    assert manifest["state"] == entry
-    assert files_of(manifest) == {"000000000001.state", "000000000001.blocks"}
+    manifest.write_manifest(tmp_path / "m.json", written)
+    read = manifest.read_manifest(tmp_path / "m.json")
+    assert read["state"] == entry
+    assert manifest.files_of(read) == {"000000000001.state", "000000000001.blocks"}
     for forged in (
         {"counters": 5},
         {"counters": {"frames": "x"}},
@@ -40,9 +34,9 @@ def test_a_manifest_is_read_back(tmp_path):
         {"state": {**entry, "bytes": None}},
         {"state": "000000000001.state"},
     ):
-        write_manifest(tmp_path / "m.json", {**written, **forged})
-        with pytest.raises(DamagedCheckpoint, match=r"m\.json is no manifest"):
-            read_manifest(tmp_path / "m.json")
+        manifest.write_manifest(tmp_path / "m.json", {**written, **forged})
+        with pytest.raises(manifest.DamagedCheckpoint, match=r"m\.json is no manifest"):
+            manifest.read_manifest(tmp_path / "m.json")
     assert sorted(path.name for path in tmp_path.iterdir()) == [
         "000000000001.blocks",
         "000000000001.state",
@@ -55,14 +49,14 @@ def test_a_manifest_is_read_back(tmp_path):
 )
 def test_a_foreign_manifest_is_named(content, tmp_path):
     (tmp_path / "m.json").write_bytes(content)
-    with pytest.raises(DamagedCheckpoint, match=r"m\.json"):
-        read_manifest(tmp_path / "m.json")
+    with pytest.raises(manifest.DamagedCheckpoint, match=r"m\.json"):
+        manifest.read_manifest(tmp_path / "m.json")
 
 
 def test_a_manifest_of_another_format_is_named(tmp_path):
-    write_manifest(tmp_path / "m.json", {"format": 99})
-    with pytest.raises(DamagedCheckpoint, match="format 99"):
-        read_manifest(tmp_path / "m.json")
+    manifest.write_manifest(tmp_path / "m.json", {"format": 99})
+    with pytest.raises(manifest.DamagedCheckpoint, match="format 99"):
+        manifest.read_manifest(tmp_path / "m.json")
 
 
 @pytest.mark.parametrize(
@@ -70,20 +64,20 @@ def test_a_manifest_of_another_format_is_named(tmp_path):
     [(b"abcd", "4 bytes, not 3"), (b"abd", "checksum"), (None, "No such file")],
 )
 def test_a_changed_file_is_named(content, reason, tmp_path):
-    entry = write_file(tmp_path / "a", [b"abc"])
-    verify(tmp_path, entry)
+    entry = manifest.write_file(tmp_path / "a", [b"abc"])
+    manifest.verify(tmp_path, entry)
     (tmp_path / "a").unlink()
     if content is not None:
         (tmp_path / "a").write_bytes(content)
-    with pytest.raises(DamagedCheckpoint, match=f"a.*{reason}"):
-        verify(tmp_path, entry)
+    with pytest.raises(manifest.DamagedCheckpoint, match=f"a.*{reason}"):
+        manifest.verify(tmp_path, entry)
 
 
 @pytest.mark.parametrize("in_part", [False, True])
 def test_a_state_is_read_back_and_outlives_its_file(in_part, tmp_path):
     torch.save({"x": torch.arange(5.0), "y": [1, "two"]}, tmp_path / "saved")
-    entry = write_file(tmp_path / "a.state", [(tmp_path / "saved").read_bytes()])
-    state = read_state(tmp_path, entry, in_part=in_part)
+    entry = manifest.write_file(tmp_path / "a.state", [(tmp_path / "saved").read_bytes()])
+    state = manifest.read_state(tmp_path, entry, in_part=in_part)
     (tmp_path / "a.state").unlink()
     assert torch.equal(state["x"], torch.arange(5.0))
     assert state["y"] == [1, "two"]
@@ -94,9 +88,9 @@ def test_a_state_is_read_back_and_outlives_its_file(in_part, tmp_path):
 def test_reading_a_state_runs_no_code(in_part, tmp_path, capsys):
     torch.save({"x": Bomb()}, tmp_path / "saved")
     for content in (pickle.dumps(Bomb()), (tmp_path / "saved").read_bytes(), b"no state at all"):
-        entry = write_file(tmp_path / "evil.state", [content])  # checksum and all
-        with pytest.raises(DamagedCheckpoint, match=r"evil\.state holds no state"):
-            read_state(tmp_path, entry, in_part=in_part)
+        entry = manifest.write_file(tmp_path / "evil.state", [content])  # checksum and all
+        with pytest.raises(manifest.DamagedCheckpoint, match=r"evil\.state holds no state"):
+            manifest.read_state(tmp_path, entry, in_part=in_part)
     assert capsys.readouterr().out == ""
 
 
@@ -106,7 +100,7 @@ def test_a_write_that_fails_leaves_nothing(tmp_path):
         raise OSError(28, "No space left on device")
 
     with pytest.raises(OSError, match="No space"):
-        write_file(tmp_path / "a", parts())
+        manifest.write_file(tmp_path / "a", parts())
     assert list(tmp_path.iterdir()) == []
 
 
@@ -120,15 +114,15 @@ def test_a_state_that_would_grow_is_refused(tmp_path):
         for record in plain.infolist():
             packed.writestr(record.filename, plain.read(record))
     assert (tmp_path / "packed").stat().st_size < 100_000
-    with pytest.raises(DamagedCheckpoint, match="it is compressed"):
-        read_state(tmp_path, entry_of(tmp_path / "packed"))
+    with pytest.raises(manifest.DamagedCheckpoint, match="it is compressed"):
+        manifest.read_state(tmp_path, entry_of(tmp_path / "packed"))
     torch.save({"a": [torch.zeros(1).expand(1 << 40)]}, tmp_path / "wide")
-    with pytest.raises(DamagedCheckpoint, match="larger than its data"):
-        read_state(tmp_path, entry_of(tmp_path / "wide"))
+    with pytest.raises(manifest.DamagedCheckpoint, match="larger than its data"):
+        manifest.read_state(tmp_path, entry_of(tmp_path / "wide"))
     torch.save([1], tmp_path / "list")
-    with pytest.raises(DamagedCheckpoint, match="it is a list"):
-        read_state(tmp_path, entry_of(tmp_path / "list"))
+    with pytest.raises(manifest.DamagedCheckpoint, match="it is a list"):
+        manifest.read_state(tmp_path, entry_of(tmp_path / "list"))
 
 
 def entry_of(file):
-    return write_file(file.with_suffix(".sealed"), [file.read_bytes()])
+    return manifest.write_file(file.with_suffix(".sealed"), [file.read_bytes()])

@@ -7,10 +7,10 @@ import subprocess
 
 import pytest
 
+from agent57.commands.export import export_csv
 from agent57.config import Config
 from agent57.storage import folder as folder_module
 from agent57.storage import segments as module
-from agent57.storage.csv_export import export_csv
 from agent57.storage.files import write_atomic
 from agent57.storage.folder import RunFolder
 from agent57.storage.history import read_whole_lines

@@ -10,7 +10,7 @@ def test_without_a_terminal_a_line_now_and_then_says_what_is_left(monkeypatch):
     clock = iter([0.0, 15.5, 20.0, 35.5, 36.0, 60.0])
     monkeypatch.setattr(progress.time, "monotonic", lambda: next(clock))
     text = io.StringIO()
-    with ProgressView(Console(file=text, width=100), "playing", 10, "episodes") as view:
+    with ProgressView(Console(file=text, width=100), "playing", 10) as view:
         view.show(0)
         view.show(1)
         view.show(3)
@@ -26,7 +26,7 @@ def test_without_a_terminal_a_line_now_and_then_says_what_is_left(monkeypatch):
 def test_on_a_terminal_a_bar_shows_the_count():
     text = io.StringIO()
     console = Console(file=text, width=100, force_terminal=True)
-    with ProgressView(console, "playing", 10, "episodes") as view:
+    with ProgressView(console, "playing", 10) as view:
         view.show(4)
     assert "4/10" in text.getvalue()
 

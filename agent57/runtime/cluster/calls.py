@@ -314,7 +314,7 @@ def _watch_ray(
         for name, process in processes.items():
             if process.poll() is not None and not is_over.is_set():
                 warn(f"Ray's {name} died: the run ends; resume it from its last checkpoint")
-                end_process(1)
+                end_process()
 
 
 def check_resources(config: Config, num_learner_gpus: int) -> str | None:

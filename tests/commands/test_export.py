@@ -2,8 +2,8 @@ import csv
 
 import pytest
 
+from agent57.commands.export import export_csv
 from agent57.config import ConfigError
-from agent57.storage.csv_export import export_csv
 from tests.reports.made_up_runs import write_lines, write_run
 
 
