@@ -1,4 +1,4 @@
-"""The formulas of MEME's choices (Kapturowski et al., 2023), all of them off in Agent57.
+"""The formulas of MEME's choices (Kapturowski et al., 2022), all of them off in Agent57.
 
 - soft Watkins Q(lambda): returns whose traces survive actions that are nearly as good as the best
 - trust region: rows stop counting where the online value has left the target network's

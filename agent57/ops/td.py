@@ -307,7 +307,7 @@ def td_scale(
 ) -> Float[Tensor, "V J"]:
     """Moving RMS of the errors per network and arm; unseen arms use the mean over all arms.
 
-    An option after MEME (Kapturowski et al., 2023). Arms differ in beta_j and gamma_j, so the sizes
+    An option after MEME (Kapturowski et al., 2022). Arms differ in beta_j and gamma_j, so the sizes
     of their errors may differ by orders of magnitude, and arms with large errors would fill every
     batch. The scale is 1 before the first batch. The batch at hand is not in it,
     unless its `summed_squares` are given: then its own errors may enlarge the scale.
