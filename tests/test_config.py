@@ -71,7 +71,7 @@ WRONG = [
     (
         "network",
         {"normalise": "layer", "initial_weights": "scaled"},
-        "network.normalise layer brings orthogonal weights",
+        "network.normalise layer sets orthogonal weights itself",
     ),
     ("curiosity", {"error_horizon": -5}, "curiosity.error_horizon must be 0, or"),
     ("network", {"forget_bias": float("nan")}, "network.forget_bias must be finite, got nan"),
