@@ -59,7 +59,7 @@ WRONG = [
     (("--env", "montezumas_revenge"), "env.name 'montezumas_revenge'", "montezuma_revenge"),
     (("--env", "CartPole-v9"), "env.name 'CartPole-v9'", "did you mean CartPole"),
     (("--env", "qqqqq"), "env.name 'qqqqq'", "give a paper game such as pong"),
-    (("--env", "Pendulum-v1"), "Box actions", "wrap it to offer a Discrete choice of them"),
+    (("--env", "Pendulum-v1"), "Box actions", "wrap it to offer a Discrete choice of actions"),
     (("--env", "test_cli/Levers-v0"), "4,096 combined actions", "wrap it"),
     (("--env", "test_cli/Sensors-v0"), "part 'note' of its observation is text", "--env.observe"),
     (("--env", "highway-v0"), "env.name 'highway-v0'", "package:id"),

@@ -167,7 +167,7 @@ def test_minigrid_that_is_missing_is_named_with_its_extra(monkeypatch):
 
 
 def test_a_module_that_is_missing_is_named_by_its_package():
-    with pytest.raises(ConfigError, match=r"needs the package no_such: .*where no_such\.py is"):
+    with pytest.raises(ConfigError, match=r"needs the package no_such: .*folder of no_such\.py"):
         is_registered("no_such.wrapper:Task-v0")
 
 
