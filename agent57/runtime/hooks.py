@@ -1,4 +1,4 @@
-"""Lets a program listen to a run that it started, and stop it."""
+"""Lets a program listen to a run that it started, and stop the run."""
 
 from collections.abc import Callable
 from typing import Any
@@ -9,8 +9,8 @@ Callback = Callable[[dict[str, Any]], object]
 class Hooks:
     """Hands each new line of metrics.jsonl and episodes.jsonl to a program.
 
-    A callback that returns True ends the run after the current step, as Ctrl-C does: with a
-    checkpoint, so that the run can go on later. Callbacks get copies of the lines.
+    A callback that returns True ends the run after the current step, as Ctrl-C does. The run writes
+    a checkpoint and can be resumed. Callbacks get copies of the lines.
     """
 
     def __init__(

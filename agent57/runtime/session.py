@@ -1,4 +1,4 @@
-"""Surroundings of a training loop: signals, the terminal view, checkpoints in time."""
+"""Looks after a training loop: signals, the terminal view and regular checkpoints."""
 
 import signal
 import threading
@@ -14,19 +14,21 @@ VIEW_SECONDS = 0.5
 
 
 def never() -> bool:
-    """Let a session go on."""
+    """Return False: never stop the session."""
     return False
 
 
 class Session:
-    """One sitting of a run. Ctrl-C, SIGTERM and a closed terminal stop it after the current step.
+    """One session of a run, from its start or resumption until it stops.
 
-    `save` starts a checkpoint and returns whether it did; if not, it is called again after the next
-    step. A new run (`is_new`) saves after its first step, so that a full disk is noticed at once.
-    Only the monotonic clock is read. `wants_stop` is called after each step. Python delivers
-    signals to the main thread only, so a session in another thread leaves the handlers alone and
-    stops when `wants_stop` says so. `watchdog` knows when an
-    environment call is overdue: the next signal breaks the call off.
+    Ctrl-C, SIGTERM and a closed terminal stop it after the current step.
+
+    `save` starts a checkpoint and returns whether it did. If it did not, it is called again after
+    the next step. A new run (`is_new`) saves after its first step, so that a full disk is noticed
+    at once. Only the monotonic clock is read. `wants_stop` is called after each step. Python
+    delivers signals to the main thread only. So a session in another thread installs no handlers,
+    and stops when `wants_stop` returns True. While `watchdog` reports an overdue environment call,
+    a signal interrupts this call.
     """
 
     def __init__(
@@ -51,7 +53,7 @@ class Session:
     def __enter__(self) -> "Session":
         is_main = threading.current_thread() is threading.main_thread()
         for number in STOP_SIGNALS if is_main else ():
-            # A run under nohup ignores a closed terminal, and keeps ignoring it.
+            # Keep ignoring SIGHUP under nohup.
             if number != signal.SIGHUP or signal.getsignal(number) != signal.SIG_IGN:
                 self._previous_handlers[number] = signal.signal(number, self._stop)
         return self
@@ -61,7 +63,7 @@ class Session:
             signal.signal(number, handler)
 
     def _stop(self, number: int, _: FrameType | None) -> None:
-        """Stop after the current step; the second Ctrl-C no longer waits."""
+        """Stop after the current step; a second Ctrl-C stops at once."""
         if self._watchdog is not None and self._watchdog.overdue:
             raise EnvironmentFault(self._watchdog.overdue)
         if self.is_stopping and number == signal.SIGINT:
@@ -69,7 +71,7 @@ class Session:
         self.is_stopping = True
 
     def tick(self, parts: object) -> None:
-        """Look at the clock after a step; `parts` are for `show`."""
+        """Show `parts` and save, if it is time, after a step."""
         if self._wants_stop():
             self.is_stopping = True
         now = time.monotonic()
