@@ -1,4 +1,4 @@
-"""The records of a run as CSV, for spreadsheets and data frames."""
+"""Writes the records of a run as CSV, for spreadsheets and data frames."""
 
 import csv
 import io
@@ -13,9 +13,9 @@ TABLES = ("metrics", "episodes")
 
 
 def export_csv(path: Path, table: str, file: Path) -> tuple[int, list[str]]:
-    """Write one table of a run, a column per scalar; its rows, and what could not be read.
+    """Write one table of a run as CSV; return its number of rows and what could not be read.
 
-    A scalar that a line does not have is an empty cell.
+    Each scalar is a column. Its cell is empty in rows that lack the scalar.
     """
     require(table in TABLES, f"--table {table!r} is not one of {', '.join(TABLES)}")
     require((path / CONFIG_FILE).is_file(), f"{path} holds no run: {CONFIG_FILE} is missing")

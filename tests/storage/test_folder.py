@@ -59,7 +59,7 @@ def test_only_one_process_may_hold_a_run(tmp_path):
         (b"", "damaged"),
         (b"\xff", "damaged"),
         (b"[]", "damaged"),
-        (b'{"version": 99}', "version 99 is not the"),
+        (b'{"version": 99}', "version 99 cannot be read"),
         (b'{"version": 1}', "actor is missing"),
     ],
 )
