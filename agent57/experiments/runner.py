@@ -50,7 +50,7 @@ def reproduce(
     num_parallel: int,
     view: View = SILENT,
 ) -> Reproduction:
-    """Train, score and compare; write everything to `out`."""
+    """Train, score and compare all contestants; write everything to `out`."""
     budget = experiment.budgets[budget_name]
     for task in experiment.tasks:
         check_env(EnvConfig(name=task))
@@ -79,7 +79,7 @@ def reproduce(
 
 
 def jobs(experiment: Experiment, budget: Budget, runs: Path, num_threads: int) -> dict[Key, Job]:
-    """Every run; one seed of all contestants comes before the next seed."""
+    """Return all runs; one seed of all contestants comes before the next seed."""
     return {
         (label, seed): Job(
             name=f"{label}, seed {seed}",
@@ -95,14 +95,14 @@ def jobs(experiment: Experiment, budget: Budget, runs: Path, num_threads: int) -
 
 
 def folder_name(label: str, seed: int) -> str:
-    """Name of a run's folder."""
+    """Return the name of a run's folder."""
     return re.sub(r"[^a-z0-9.]+", "-", f"{label} seed{seed}".lower())
 
 
 def check_plan(planned: dict[Key, Job], runs: Path) -> dict[Key, str]:
     """Refuse to mix runs of different settings; return the commit each run was begun with.
 
-    More contestants, seeds or frames are welcome.
+    More contestants, seeds or frames than before are allowed.
     """
     file = runs / PLAN_FILE
     try:
