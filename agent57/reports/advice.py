@@ -1,8 +1,8 @@
-"""What to do about each symptom of a run: the texts behind the marks of health.
+"""Advice for each symptom of a run: the texts behind the marks of health.
 
-The live page and the report show these texts, so that a mark can link to its advice without a
-network. docs/DIAGNOSE.md holds the same texts as `as_markdown` writes them, which a test checks.
-Words in backticks are metrics and settings.
+The live page and the report include these texts, so that a mark can link to its advice without a
+network. docs/DIAGNOSE.md holds the output of `as_markdown`, which a test checks. Words in backticks
+are metrics and settings.
 """
 
 import re
@@ -26,7 +26,7 @@ class Advice:
 
     @property
     def anchor(self) -> str:
-        """The name of the symptom in an address, as Markdown derives it from the heading."""
+        """The symptom's anchor in an address, as Markdown derives it from the heading."""
         return re.sub(r"[^\w\s-]", "", self.symptom.lower()).replace(" ", "-")
 
 
@@ -87,7 +87,7 @@ ADVICE: Sequence[Advice] = (
     ),
     Advice(
         symptom="intrinsic drowns extrinsic",
-        look_at="`reward/intrinsic` times beta of an arm, beside `reward/extrinsic`.",
+        look_at="`reward/intrinsic` times beta of an arm, against `reward/extrinsic`.",
         healthy=f"r^i lies between 1 and 100 {RUNS}. A state seen ten times has 0.3, a state at "
         f"the usual distance has 31 {ARITHMETIC}.",
         otherwise="Exploratory arms are meant to prefer novelty. A joint network learns the sum of "
@@ -95,7 +95,7 @@ ADVICE: Sequence[Advice] = (
     ),
     Advice(
         symptom="some arms are not learned from",
-        look_at="`batch_share/j` beside the arm's share of `arm_plays/j`.",
+        look_at="`batch_share/j` against the arm's share of `arm_plays/j`.",
         healthy=f"Within a factor of 3 while the arm's returns still rise {RUNS}; less once its "
         "errors are gone.",
         otherwise="Priorities are |delta^e + beta_j delta^i|, so arms with a large beta crowd out "
@@ -118,7 +118,7 @@ ADVICE: Sequence[Advice] = (
             "MultiRoom-N4-S5, and DoorKey-8x8 with two settings)."
         ),
         otherwise=(
-            "The policy of a moment ago is no longer the policy, so traces are cut and evaluations "
+            "The policy changes so fast that traces over recent actions are cut and evaluations "
             "jump. Lower `learner.learning_rate`, raise `learner.batch_size`, or let evaluations "
             "play an average of the networks (`network.average_rate` 0.003). With "
             "`learner.policy` distilled, as in MEME, look at `churn/policy` as well: the policy "
@@ -127,7 +127,7 @@ ADVICE: Sequence[Advice] = (
     ),
     Advice(
         symptom="rewards are met and stay a surprise",
-        look_at="`loss/extrinsic` beside `action_gap/0`.",
+        look_at="`loss/extrinsic` together with `action_gap/0`.",
         healthy=f"The lead grows as rewards come {GUESS}.",
         otherwise="If neither changes, Q^e may be the same everywhere. After a long time without "
         "a reward, all hidden units of its heads may lie below 0, where nothing is learned: set "
@@ -143,7 +143,7 @@ ADVICE: Sequence[Advice] = (
         symptom="gradients are cut all the time",
         look_at="`clipped/*`, the share of updates whose gradient was cut, and `gradient_norm/*`.",
         healthy=f"Below a third after the first hundred updates {RUNS}.",
-        otherwise="At 1 the size of an error no longer matters. The loss is a sum over time, so "
+        otherwise="At 1 the size of an error has no effect. The loss is a sum over time, so "
         "long traces have large gradients. Raise `learner.clip_norm`, or set `learner.reduction` "
         "to mean with a higher learning rate.",
     ),
@@ -157,7 +157,7 @@ ADVICE: Sequence[Advice] = (
     ),
     Advice(
         symptom="values are too good",
-        look_at="`value/extrinsic` beside h(`reward/extrinsic` / (1 - gamma)), with a gamma from "
+        look_at="`value/extrinsic` against h(`reward/extrinsic` / (1 - gamma)), with a gamma from "
         "the middle of the family.",
         healthy=f"The value moves towards it while rewards stay what they are {ARITHMETIC}.",
         otherwise="Values near 0 or above while rewards are negative are too good. The largest of "
@@ -168,7 +168,7 @@ ADVICE: Sequence[Advice] = (
     ),
     Advice(
         symptom="learning is slow though errors are large",
-        look_at="`target_difference/*` beside `td/*` of the same network.",
+        look_at="`target_difference/*` against `td/*` of the same network.",
         healthy=f"Late in the run, smaller than the TD error {RUNS}.",
         otherwise="If it is larger, values move faster than the target network, and most of the "
         "error is the age of the target: shorten `learner.target_period`. If it is near 0 and "
@@ -183,9 +183,9 @@ ADVICE: Sequence[Advice] = (
     ),
     Advice(
         symptom="priorities are out of date",
-        look_at="`priority/drawn` beside `priority/mean`.",
+        look_at="`priority/drawn` against `priority/mean`.",
         healthy=f"Equal within a third {RUNS}.",
-        otherwise="If drawn is far above mean, windows turn out harmless when they are learned "
+        otherwise="If drawn is far above mean, priorities fall sharply when windows are learned "
         "from. Their first priorities are too high, or they are drawn too rarely: raise "
         "`replay.samples_per_insert`.",
     ),
@@ -199,7 +199,7 @@ ADVICE: Sequence[Advice] = (
     Advice(
         symptom="actors play with old weights",
         look_at="`actor/weights_age`, in updates.",
-        healthy=f"Small beside `learner.target_period` {ARITHMETIC}.",
+        healthy=f"Small compared with `learner.target_period` {ARITHMETIC}.",
         otherwise="Lower `actor.pull_period`, or make fewer updates per step.",
     ),
     Advice(
@@ -214,7 +214,7 @@ BY_SYMPTOM = {advice.symptom: advice for advice in ADVICE}
 
 
 def as_markdown() -> str:
-    """Return the advice as docs/DIAGNOSE.md holds it: a heading per symptom."""
+    """Return the advice as Markdown for docs/DIAGNOSE.md, with a heading per symptom."""
     parts = [
         f"### {advice.title}\n\n- Look at: {advice.look_at}\n- Healthy: {advice.healthy}\n"
         f"- Otherwise: {advice.otherwise}\n"

@@ -68,7 +68,7 @@ def test_every_mark_has_its_advice() -> None:
 
 
 def test_the_docs_hold_the_same_advice_under_the_same_anchors() -> None:
-    """If this fails, put what `as_markdown()` returns into docs/DIAGNOSE.md."""
+    """If this fails, copy the output of `as_markdown()` to docs/DIAGNOSE.md."""
     assert as_markdown() in (ROOT / "docs" / "DIAGNOSE.md").read_text()
     toc = pytest.importorskip("markdown.extensions.toc", reason="markdown builds the docs")
     for advice in ADVICE:
