@@ -1,4 +1,4 @@
-"""agent57 export."""
+"""The command `agent57 export`."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -25,7 +25,7 @@ class Export:
     csv: Path | None = None
     """The file for the records."""
     table: str = "metrics"
-    """Which records: metrics or episodes."""
+    """Which records to write: metrics or episodes."""
     trust: bool = False
     """With --weights: run the code of an environment that is not an installed package."""
 
