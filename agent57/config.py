@@ -235,8 +235,8 @@ class CuriosityConfig:
     memory_size: int = 30_000  # embeddings kept per episode, table
     max_modulation: float = 5.0  # L, table
     warmup_steps: int = 1000  # agent steps of a lane before its alpha may differ from 1; spec 25
-    error_horizon: int = 0  # compare an RND error with the lane's last steps, this many; 0: all
-    reward_horizon: int = 0  # divide r^i by its mean over the lane's last steps; 0: raw r^i
+    error_horizon: int = 0  # number of last steps with which an RND error is compared; 0: all
+    reward_horizon: int = 0  # number of last steps whose mean r^i divides r^i; 0: raw r^i
     own_reward: str = ""  # name of a registered intrinsic reward that replaces NGU's
 
     def __post_init__(self) -> None:

@@ -60,7 +60,7 @@ class LaneUniforms:
             self._page[i] = generator(self._seed, self._role, lane, page).random((self.PAGE, 2))
 
     def state_dict(self) -> dict[str, Any]:
-        """The position of the streams."""
+        """Return the position of the streams."""
         return {"num_drawn": self._num_drawn}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:

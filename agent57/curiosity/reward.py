@@ -59,7 +59,7 @@ class RunningMoments:
         return np.sqrt(self._sum_sq / np.maximum(self.count, 1))
 
     def state_dict(self) -> dict[str, Any]:
-        """Everything needed to go on."""
+        """Return everything needed to go on."""
         return {name: torch.from_numpy(array.copy()) for name, array in self._arrays().items()}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:

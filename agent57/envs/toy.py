@@ -107,7 +107,7 @@ class Cue:
         return shown.astype(np.float32)
 
     def picture(self, state: np.ndarray) -> np.ndarray:
-        """What is shown."""
+        """Draw the observation as a row of cells."""
         return _strip(self.observe(state[None])[0])
 
 
@@ -196,7 +196,7 @@ class Discounting:
         return np.concatenate(columns, axis=1).astype(np.float32)
 
     def picture(self, state: np.ndarray) -> np.ndarray:
-        """What is shown."""
+        """Draw the observation as a row of cells."""
         return _strip(self.observe(state[None])[0])
 
 

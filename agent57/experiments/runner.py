@@ -157,7 +157,7 @@ def write_tables(experiment: Experiment, results: Results, out: Path) -> None:
 
 
 def _arm_rows(o: Outcome) -> Iterable[list[Any]]:
-    """A row for each bin in which an arm was played, then a row with its final score."""
+    """Yield a row per bin in which an arm was played, then a row with its final score."""
     for arm, (beta, gamma) in enumerate(o.arms):
         for index, frames in enumerate(o.bin_frames):
             if o.plays[index, arm]:

@@ -75,7 +75,7 @@ class Block:
     is_last: bool  # the episode ended with this block's last step
     is_terminated: bool  # the episode terminated with it, and was not truncated
     arm: int
-    observations: bytes  # length + 1 of them, the last one to bootstrap from
+    observations: bytes  # length + 1 observations, the last one for bootstrapping
     is_compressed: bool  # with zstd, otherwise raw
     steps: np.ndarray  # [length] of `Layout.step_dtype`
     previous_action: int  # inputs of the first row

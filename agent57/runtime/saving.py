@@ -159,8 +159,8 @@ class Saver:
         num_dropped = self._load(checkpoint)
         if not is_whole:
             self._warn(
-                f"no checkpoint is whole: going on from {checkpoint.name} with what is left of "
-                f"its replay; the run will not be exactly what it would have been"
+                f"every checkpoint is damaged: going on from {checkpoint.name} with the rest of "
+                f"its replay; the result will differ from that of an undisturbed run"
             )
         if num_dropped:
             self._warn(

@@ -210,7 +210,7 @@ class CheckpointStore:
         checkpoint with an undamaged state, with the blocks that come after the damage.
         """
         damaged: list[str] = []
-        spoilt: list[Path] = []  # whose state may be whole
+        spoilt: list[Path] = []  # manifests whose state may be undamaged
         manifests = _manifests(self._folder)
         for path in reversed(manifests):
             try:

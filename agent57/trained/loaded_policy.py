@@ -71,7 +71,7 @@ class PolicyState:
         self.given = given
         self.player = player
         self.is_batch = is_batch
-        self.decision: Decision | None = None  # the latest one, whose reward comes next
+        self.decision: Decision | None = None  # the latest decision, whose reward comes next
 
     @property
     def intrinsic(self) -> dict[str, Any]:

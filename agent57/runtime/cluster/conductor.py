@@ -121,7 +121,7 @@ class Cluster:
         )
 
     def _num_owed(self) -> int:
-        """Number of updates that the inserted windows allow beyond those under way."""
+        """Return the number of updates that the inserted windows allow and no call makes yet."""
         if not self.storage.has_windows:
             return 0
         num_updates = self.totals.updates + self.learning.num_under_way

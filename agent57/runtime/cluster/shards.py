@@ -32,7 +32,7 @@ class Shard:
 
     index: int
     process: Process = None
-    added: int = 0  # transitions since the run began, less those that were lost
+    added: int = 0  # transitions since the run began, without lost ones
     num_failures: int = 0  # in a row
     weight: float = 0.0  # of all its windows
     ids: np.ndarray = field(default_factory=lambda: np.zeros(0, np.int64))  # of its blocks in files
