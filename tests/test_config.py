@@ -1,4 +1,4 @@
-"""The configuration: what cannot work is refused in one line, and what is written is read back."""
+"""The configuration: impossible settings are refused in one line, and files are read back."""
 
 import json
 from dataclasses import FrozenInstanceError, replace

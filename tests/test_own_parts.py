@@ -1,4 +1,4 @@
-"""Parts that a program registers: they are used, saved, resumed, and missed by name."""
+"""Registered parts: they are used, saved and resumed, and a missing part is named."""
 
 import sys
 from pathlib import Path

@@ -25,7 +25,7 @@ PLACE = r" \(test_gymnasium.py, line \d+\)"  # where an environment here raised 
 
 
 class Task(gymnasium.Env):
-    """An environment of any spaces, which may misbehave at its third step."""
+    """An environment with any spaces, which may fail at its third step."""
 
     def __init__(self, observation_space, action_space=None, trouble=None, render_mode=None):
         self.observation_space = observation_space
@@ -69,7 +69,7 @@ class Task(gymnasium.Env):
 
 @pytest.fixture
 def task():
-    """Register a `Task` for one test; its id."""
+    """Register a `Task` for one test; return its id."""
     registered = []
 
     def register(*args, **kwargs):

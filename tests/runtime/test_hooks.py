@@ -1,4 +1,4 @@
-"""How a program listens to a run."""
+"""Callbacks with which a program listens to a run."""
 
 from typing import Any
 
