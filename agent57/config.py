@@ -458,7 +458,7 @@ class LearnerConfig:
 class ActorConfig:
     """The lanes that gather experience; each lane is one of the paper's L actors."""
 
-    lanes: int = 256  # L, table
+    lanes: int = 256  # L, the paper's number of actors
     epsilon: float = 0.4  # exploration noise of lane 0
     epsilon_alpha: float = 8.0  # epsilon_l = epsilon^(1 + alpha l / (L - 1))
     # Agent steps of all lanes together during which epsilon falls from 1 to epsilon_l; 0: none.

@@ -3,8 +3,8 @@
 Frames are not stacked and rewards not clipped. Actions are sticky only on request. Lanes never
 reset themselves.
 
-When a game is over, the emulator stops before it draws a new picture and repeats the last one. This
-observation is never bootstrapped from. The last observation before the time cap is a new picture.
+When a game is over, the emulator stops before it takes a new picture, so the last observation is
+older than the end. It is never bootstrapped from. The last observation at the time cap is current.
 """
 
 import numpy as np
