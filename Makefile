@@ -1,6 +1,6 @@
 # `make train` and `make test` work on a fresh machine: they set up .venv first.
-# The first Python from 3.11 on that runs, or PYTHON= of your choice. A version manager may offer
-# names that do not run, so each is tried.
+# Use the first Python of version 3.11 or later that runs, unless PYTHON= is given. A version
+# manager may offer names that do not run, so each name is tried.
 PYTHON ?= $(shell for p in python3.11 python3.12 python3.13 python3; do \
 	$$p -c 'import sys; sys.exit(sys.version_info < (3, 11))' > /dev/null 2>&1 && { echo $$p; break; }; done)
 VENV := .venv
@@ -17,10 +17,10 @@ $(VENV)/.ready: pyproject.toml
 
 setup: $(VENV)/.ready
 
-# A run that is there already is continued, with the options it was begun with.
+# An existing run is continued with its own options.
 train: setup
 	@if [ -f runs/$(GAME)/config.json ]; then \
-	$(if $(ARGS),echo "runs/$(GAME) goes on as it was begun: ARGS are for a new run";) \
+	$(if $(ARGS),echo "runs/$(GAME) goes on with its own options: ARGS are for a new run";) \
 	$(BIN)/agent57 resume runs/$(GAME); \
 	else $(BIN)/agent57 train --env $(GAME) --scale laptop --out runs/$(GAME) $(ARGS); fi
 

@@ -30,7 +30,7 @@ __version__ = "0.2.0"
 TORCH_CAME_FIRST = "torch" in sys.modules and "OMP_WAIT_POLICY" not in os.environ
 os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
 
-_HOMES = {  # what the package offers, and the module it lives in
+_HOMES = {  # public name: the module that defines it
     "Config": "agent57.config",
     "ConfigError": "agent57.config",
     "Policy": "agent57.trained.loaded_policy",
@@ -70,7 +70,7 @@ __all__ = [  # noqa: F822
 
 
 def __getattr__(name: str) -> Any:  # noqa: ANN401
-    """Import what is asked for when it is first asked for: most of it needs torch."""
+    """Import a public name when it is first used: most of them need torch."""
     if name not in _HOMES:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     return getattr(importlib.import_module(_HOMES[name]), name)

@@ -1,11 +1,11 @@
-"""python -m agent57."""
+"""Entry point of `python -m agent57`."""
 
 import os
 import sys
 from pathlib import Path
 
-# `python -m` lets the current folder go before everything installed. In a run folder that came from
-# somebody else, a file such as torch.py would be run instead of PyTorch.
+# `python -m` searches the current folder before all installed packages. In a run folder received
+# from somebody else, a file such as torch.py would be run instead of PyTorch.
 if Path("config.json").exists() and sys.path[0] in ("", os.getcwd()):
     del sys.path[0]
 

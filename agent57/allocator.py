@@ -1,16 +1,14 @@
-"""Memory of the process: freed tensors are kept for the next update instead of given back.
+"""Memory of the process: keep freed tensors for the next update, and report a lack of memory.
 
-Whatever computes asks for it (`Learner`, `Player`), so a user's own script gets it too.
-
-By default glibc returns every large tensor to the operating system when it is freed and faults it
-in again, page by page, for the next one; that cost half of the core time of the convolutions'
-gradients.
+By default glibc returns every large tensor to the operating system when it is freed. The next
+tensor is then faulted in page by page, which took half of the core time of the convolutions'
+gradients. `Learner` and `Player` call `keep_freed_memory`, so a user's own script profits too.
 
 The price is that holes in the heap stay with the process. While the replay fills, its small blocks
-settle between large tensors, which then find no hole that is long enough and make the heap grow.
-Each checkpoint therefore gives the pages of all holes back, which costs milliseconds.
+settle between large tensors. New large tensors then fit in no hole and make the heap grow. So each
+checkpoint gives the pages of all holes back, which takes milliseconds.
 
-Sizes that do not fit in memory at all become one line here (`enough_memory`).
+`enough_memory` turns errors about sizes that do not fit in memory into one line.
 """
 
 import contextlib
@@ -27,7 +25,7 @@ _M_TRIM_THRESHOLD, _M_MMAP_MAX = -1, -4
 
 
 def keep_freed_memory() -> None:
-    """Ask the C library to hold on to freed memory. Does nothing where it is not glibc."""
+    """Ask the C library to keep freed memory. Does nothing without glibc."""
     if not sys.platform.startswith("linux"):
         return
     mallopt = getattr(ctypes.CDLL(None), "mallopt", None)
@@ -37,7 +35,7 @@ def keep_freed_memory() -> None:
 
 
 def give_back_freed_memory() -> None:
-    """Return the pages that hold no data to the system. Does nothing where it is not glibc."""
+    """Return pages without data to the operating system. Does nothing without glibc."""
     if not sys.platform.startswith("linux"):
         return
     trim = getattr(ctypes.CDLL(None), "malloc_trim", None)
@@ -47,7 +45,7 @@ def give_back_freed_memory() -> None:
 
 @contextlib.contextmanager
 def enough_memory() -> Iterator[None]:
-    """Turn sizes that do not fit in memory into one line."""
+    """Turn an error about a lack of memory into a `ConfigError` of one line."""
     try:
         yield
     except (MemoryError, RuntimeError) as error:
@@ -60,11 +58,11 @@ def enough_memory() -> Iterator[None]:
 
 
 def lacks_memory(error: Exception) -> bool:
-    """Whether an error says that memory was refused. On a CPU torch has no type of its own."""
+    """Whether an error means a lack of memory. On a CPU torch has no error type for this."""
     is_named = isinstance(error, MemoryError | torch.OutOfMemoryError)
     return is_named or any(text in str(error) for text in NO_MEMORY)
 
 
 def first_line(error: Exception) -> str:
-    """Return the first line of what an error says, or its type."""
+    """Return the first line of an error's message, or the name of its type."""
     return (str(error).splitlines() or [type(error).__name__])[0]

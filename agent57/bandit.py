@@ -1,7 +1,7 @@
-"""The meta-controller: which arm of the family plays the next episode.
+"""The meta-controller: chooses the arm of the family that plays the next episode.
 
-A controller belongs to whoever learns from its episodes: each lane of an actor has its own,
-because lanes differ in epsilon, while all lanes of the evaluator share one.
+Each lane of an actor has its own controller, because lanes differ in epsilon. All lanes of the
+evaluator share one.
 """
 
 from collections import deque
@@ -15,15 +15,15 @@ from agent57.own_parts import ArmController, own_controller
 
 
 class Controller:
-    """Chooses arms, and remembers what the last `window` completed episodes returned.
+    """Chooses arms by the returns of the last `window` completed episodes.
 
-    ucb is the paper's simplified sliding-window UCB (appendix D): each arm once, then at random
-    with probability epsilon, else
+    Kind ucb is the paper's simplified sliding-window UCB (appendix D). It plays each arm once.
+    Then it draws a random arm with probability epsilon, and otherwise plays
 
         argmax_a mean(a) + bonus / sqrt(N(a))
 
-    over the window, where an arm that has left the window comes first. uniform draws any arm.
-    If `only_arm` is given it is always played; the statistics are kept all the same.
+    over the window. An arm without an episode in the window comes first. Kind uniform draws a
+    random arm. If `only_arm` is given, it is always played, and statistics are still kept.
     """
 
     def __init__(
@@ -34,7 +34,7 @@ class Controller:
         only_arm: int | None = None,
         first_arm: int = 0,
     ) -> None:
-        """The sweep through all arms begins with `first_arm`."""
+        """Make a controller whose sweep through all arms begins with `first_arm`."""
         self._config = config
         self._num_arms = num_arms
         self._rng = rng
@@ -44,13 +44,13 @@ class Controller:
         self._episodes: deque[tuple[int, float]] = deque(maxlen=config.window)
 
     def select(self) -> int:
-        """The arm to play an episode with."""
+        """Return the arm to play an episode with."""
         self._num_selected += 1
         if self._only_arm is not None:
             return self._only_arm
         if self._config.kind == "uniform":
             return self._random_arm()
-        # The sweep counts selections, not returns: with several lanes, others are still playing.
+        # The sweep counts selections, not returns: other lanes may still play their episodes.
         if self._num_selected <= self._num_arms:
             return (self._first_arm + self._num_selected - 1) % self._num_arms
         if self._rng.random() < self._config.epsilon:
@@ -60,16 +60,16 @@ class Controller:
         return int(np.argmax(np.where(counts > 0, means + bonus, np.inf)))
 
     def observe(self, arm: int, episode_return: float) -> None:
-        """Record a completed episode: the arm it was played with, its undiscounted r^e return."""
+        """Record a completed episode: its arm and its undiscounted extrinsic return."""
         self._episodes.append((arm, episode_return))
 
     def best(self) -> int:
-        """The arm with the highest mean return in the window; 0 before the first episode."""
+        """Return the arm with the highest mean return in the window; 0 before any episode ends."""
         counts, means = self.statistics()
         return int(np.argmax(np.where(counts > 0, means, -np.inf)))
 
     def statistics(self) -> tuple[np.ndarray, np.ndarray]:
-        """Plays of each arm in the window, and its mean return (0 if it was not played)."""
+        """Return each arm's number of plays and mean return in the window (0 if not played)."""
         arms = np.array([arm for arm, _ in self._episodes], dtype=np.int64)
         returns = np.array([episode_return for _, episode_return in self._episodes])
         counts = np.bincount(arms, minlength=self._num_arms)
@@ -80,7 +80,7 @@ class Controller:
         return int(self._rng.integers(self._num_arms))
 
     def state_dict(self) -> dict[str, Any]:
-        """The window, the sweep and the generator."""
+        """Return the window, the position of the sweep and the generator's state."""
         return {
             "arm": torch.tensor([arm for arm, _ in self._episodes], dtype=torch.int64),
             "episode_return": torch.tensor([r for _, r in self._episodes], dtype=torch.float64),
@@ -101,10 +101,10 @@ class Controller:
 def make_controller(
     config: ControllerConfig, num_arms: int, lane: int, rng: np.random.Generator
 ) -> ArmController:
-    """The controller of a lane, given its index among all lanes of all actors.
+    """Make the controller of a lane; `lane` is its index among all lanes of all actors.
 
-    fixed plays arm `lane` mod N, exploit arm 0. Staggered sweeps of adjacent lanes begin with
-    adjacent arms, so that all arms are played from the start.
+    Kind fixed always plays arm `lane` mod N, kind exploit arm 0. Staggered sweeps of adjacent lanes
+    begin with adjacent arms, so all arms are played from the start.
     """
     if config.own:
         return own_controller(config.own)(config, num_arms, lane, rng)

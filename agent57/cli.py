@@ -1,7 +1,7 @@
 """The command line: finds the command, runs it, and turns mistakes into one line.
 
-A command is a module of `agent57.commands`, imported only when it is called, so that mistakes are
-answered at once.
+A command is a module of `agent57.commands`, imported only when it is called. So the answer to a
+mistake comes at once.
 """
 
 import importlib
@@ -14,32 +14,32 @@ from rich.table import Table
 
 from agent57.config import ConfigError
 
-# Exit codes beside 0 (done) and those that commands return.
+# Exit codes in addition to 0 (done) and the codes that commands return.
 FAILURE = 1
 USAGE_ERROR = 2
 INTERRUPTED = 130
 
-Command = Callable[[list[str], Console], int | None]  # takes its arguments; its exit code
+Command = Callable[[list[str], Console], int | None]  # takes arguments, returns its exit code
 
-COMMANDS = {  # each is agent57.commands.<name>, but for MODULES
+COMMANDS = {  # each is a module agent57.commands.<name>, or as in MODULES
     "train": "train an agent",
     "resume": "continue a run exactly where it stopped",
     "evaluate": "play episodes with a trained run, and film one",
-    "watch": "a live page about runs that train or have ended",
-    "report": "one self-contained HTML page about runs",
+    "watch": "serve a live page about runs that train or have ended",
+    "report": "write one self-contained HTML page about runs",
     "suite": "train agents on many games and seeds, and score them",
-    "scores": "the paper's scores, and its table 1 recomputed",
-    "export": "the policy of a run as one small file, or its records as CSV",
+    "scores": "show the paper's scores, and its table 1 recomputed",
+    "export": "write the policy of a run as one small file, or its records as CSV",
     "reproduce": "repeat an experiment of the paper",
-    "bench": "how fast each part is, beside what this machine cannot avoid",
-    "plan": "what a run will need and reach on machines of any size",
+    "bench": "benchmark each part against the limits of this machine",
+    "plan": "predict speed and needs of a run on machines of any size",
     "presets": "list the systems of the paper, or compare two",
 }
 MODULES = {"presets": "list_presets"}
 
 
 def main() -> None:
-    """agent57 COMMAND [options]."""
+    """Run `agent57 COMMAND [options]`."""
     sys.exit(run(sys.argv[1:]))
 
 
@@ -63,7 +63,7 @@ def run(args: list[str], console: Console | None = None, errors: Console | None 
     except SystemExit as stop:  # of --help
         return int(stop.code or 0)
     except OSError as error:
-        if error.filename is None:  # about no file that the user could look after
+        if error.filename is None:  # no file that the user could check
             raise
         name = os.fsdecode(error.filename)
         return _failed(errors, f"{name}: {error.strerror or error}", FAILURE)

@@ -1,7 +1,7 @@
-"""Whether an update is compiled (`learner.compile`), and what happens where it cannot be.
+"""Compilation of updates (`learner.compile`), with a fallback where compiling is impossible.
 
-On a CPU an update is matrix products from end to end, and compiling it made it slower
-(docs/PERFORMANCE.md); on a GPU it saves the launches of many small kernels.
+On a CPU an update is almost only matrix products, and compiling made it slower
+(docs/PERFORMANCE.md). On a GPU compiling saves the launches of many small kernels.
 """
 
 import os
@@ -24,7 +24,7 @@ def has_compiler() -> bool:
 
 
 def check_compiler(mode: Literal["auto", "on", "off"]) -> None:
-    """Refuse to compile where nothing can."""
+    """Refuse mode on where there is no C++ compiler."""
     require(
         mode != "on" or has_compiler(),
         "learner.compile on needs a C++ compiler: install g++, or set it to off",
@@ -34,7 +34,10 @@ def check_compiler(mode: Literal["auto", "on", "off"]) -> None:
 def compiled(
     function: Callable[Inputs, Output], mode: Literal["auto", "on", "off"], device: torch.device
 ) -> Callable[Inputs, Output]:
-    """The function, compiled at its first call if `mode` says so; auto: on a GPU, if possible."""
+    """Return the function, to be compiled at its first call if `mode` is on.
+
+    In mode auto it is compiled on a GPU, if a compiler is found.
+    """
     if mode == "off" or (mode == "auto" and device.type != "cuda"):
         return function
     check_compiler(mode)
@@ -47,7 +50,7 @@ def compiled(
 
 
 class _Attempt(Generic[Inputs, Output]):
-    """A compiled function, or the plain one from the moment compiling it failed."""
+    """Calls a compiled function, and the plain function once compiling has failed."""
 
     def __init__(self, plain: Callable[Inputs, Output]) -> None:
         self._plain = plain

@@ -1,8 +1,8 @@
 """Every hyperparameter, as frozen dataclasses. The defaults are the paper's Agent57.
 
 Sources are named beside the fields: `table` is the paper's hyperparameter table, `NGU` and `R2D2`
-are the papers it builds on, `spec` marks a gap of the paper that docs/FIDELITY.md argues.
-Nothing here computes more than follows from the fields themselves.
+are the papers it builds on. `spec N` is point N of docs/FIDELITY.md, which explains how a gap in
+the paper was filled. Properties here depend on the fields alone.
 """
 
 import dataclasses
@@ -13,8 +13,8 @@ from dataclasses import dataclass, field
 from typing import Any, Literal, get_args, get_origin
 
 CONFIG_VERSION = 11
-# Fields that a file of this version or an older one may lack. Its run was trained with what is now
-# the default, except that forget gates began at 0 for a while.
+# Version: fields that a file of this version or an older version may lack. The file's run was
+# trained with today's defaults of these fields, except that forget gates began at 0 for a while.
 LATER_FIELDS: dict[int, tuple[str, ...]] = {
     10: ("actor.anneal_steps",),
     9: ("family.own",),
@@ -60,7 +60,7 @@ LATER_FIELDS: dict[int, tuple[str, ...]] = {
     2: ("curiosity.error_horizon", "network.initial_weights", "network.forget_bias"),
     1: ("cluster", "run.runtime", "learner.td_scale"),
 }
-# Values that older runs had before these fields existed, where today's default differs.
+# Values that apply to runs from before these fields existed, where today's default differs.
 FORMER_VALUES: dict[str, Any] = {"env.raw": True, "env.observe": ("image",)}
 # Fields that were renamed: (last version with the old name, section, old name): new name.
 RENAMED_FIELDS = {
@@ -78,7 +78,7 @@ RENAMED_FIELDS = {
 
 
 Kind = Literal["pixels", "grid", "vector"]  # of observation
-MAX_COUNT = 10**15  # no setting is larger: three years at ten million frames per second
+MAX_COUNT = 10**15  # limit of every whole number: three years at ten million frames per second
 
 
 class ConfigError(ValueError):
@@ -110,18 +110,19 @@ class EnvConfig:
     """The task, and the paper's Atari preprocessing table."""
 
     name: str = "pong"  # a paper game name, random_coin, or a Gymnasium id
-    raw: bool = False  # play ids such as ALE/Pong-v5 unchanged, not as the paper plays the game
+    raw: bool = False  # play ids such as ALE/Pong-v5 unchanged, without the paper's preprocessing
     kwargs: str = ""  # Gymnasium ids: arguments of the environment, as a JSON object
     wrapper: str = ""  # Gymnasium ids: module:function that wraps the environment
     observe: tuple[str, ...] = ()  # Gymnasium ids: the parts of a Dict or Tuple to see; (): all
     frame_skip: int = 4  # emulator frames per agent step
-    frame_size: int = 84  # pixels; spec: "standard preprocessing"
+    frame_size: int = 84  # pixels per side; the paper says "standard preprocessing"
     noop_max: int = 30  # emulator frames of no-op at the start of an episode
     max_episode_frames: int = 108_000  # 30 minutes at 60 Hz; a truncation, not a termination
     sticky_actions: float = 0.0  # probability that the emulator repeats the last action
-    actions: Literal["full", "minimal"] = "full"  # all the console has, or what the game uses
-    parallel: Literal["sync", "async"] = "sync"  # Gymnasium ids: lanes in this process or one each
-    step_seconds: float = 600.0  # limit of a step or reset, for lanes in processes of their own
+    actions: Literal["full", "minimal"] = "full"  # all of the console, or those the game uses
+    # Gymnasium ids: play all lanes in this process, or each lane in a process of its own
+    parallel: Literal["sync", "async"] = "sync"
+    step_seconds: float = 600.0  # time limit of a step or reset of lanes in their own processes
 
     def __post_init__(self) -> None:
         require_positive(
@@ -140,7 +141,7 @@ class EnvConfig:
 
     @property
     def keywords(self) -> Any:  # noqa: ANN401
-        """Arguments of the environment; None if `kwargs` is no JSON."""
+        """Arguments of the environment; None if `kwargs` is not valid JSON."""
         try:
             return json.loads(self.kwargs or "{}")
         except ValueError:
@@ -152,11 +153,11 @@ class FamilyConfig:
     """The policies an agent can play: one (beta_j, gamma_j) per arm j."""
 
     arms: int = 32  # N, table
-    max_beta: float = 0.3  # of the last arm, table; arm 0 has none
+    max_beta: float = 0.3  # beta of the last arm, table; arm 0 has beta 0
     discounts: Literal["agent57", "ngu"] = "agent57"  # the curve gamma_j follows
-    max_gamma: float = 0.9999  # gamma_0, of arm 0
-    middle_gamma: float = 0.997  # gamma_1; unused by the ngu curve
-    min_gamma: float = 0.99  # gamma_2, of the last arm
+    max_gamma: float = 0.9999  # the paper's gamma_0: discount of arm 0
+    middle_gamma: float = 0.997  # the paper's gamma_1; unused by the ngu curve
+    min_gamma: float = 0.99  # the paper's gamma_2: discount of the last arm
     betas: tuple[float, ...] = ()  # replaces the curve when given, one per arm
     gammas: tuple[float, ...] = ()  # replaces the curve when given, one per arm
     own: str = ""  # a registered family: sets arms, betas and gammas when a run begins
@@ -210,10 +211,10 @@ class ControllerConfig:
     kind: Literal["ucb", "uniform", "fixed", "exploit"] = "ucb"  # fixed: lane l plays arm l mod N
     window: int = 160  # episodes, tau; paper: 160 in section 4, 90 in the table
     bonus: float = 1.0  # the paper's UCB beta, table
-    # The first arm of the sweep through all arms: 0 in every lane, or staggered: arm l mod N
+    # First arm of the initial sweep through all arms: arm 0 in every lane, or arm l mod N in lane l
     sweep: Literal["aligned", "staggered"] = "aligned"
-    epsilon: float = 0.5  # table
-    own: str = ""  # a registered controller in place of these
+    epsilon: float = 0.5  # probability of a random arm, table
+    own: str = ""  # name of a registered controller that replaces `kind`
 
     def check(self, group: str) -> None:
         """Refuse settings that cannot work; `group` names the section in error messages."""
@@ -234,9 +235,9 @@ class CuriosityConfig:
     memory_size: int = 30_000  # embeddings kept per episode, table
     max_modulation: float = 5.0  # L, table
     warmup_steps: int = 1000  # agent steps of a lane before its alpha may differ from 1; spec 25
-    error_horizon: int = 0  # latest steps of a lane that RND errors are compared with; 0: all
-    reward_horizon: int = 0  # latest steps of a lane whose mean r^i is the unit of r^i; 0: raw r^i
-    own_reward: str = ""  # a registered intrinsic reward in place of NGU's
+    error_horizon: int = 0  # number of last steps with which an RND error is compared; 0: all
+    reward_horizon: int = 0  # number of last steps whose mean r^i divides r^i; 0: raw r^i
+    own_reward: str = ""  # name of a registered intrinsic reward that replaces NGU's
 
     def __post_init__(self) -> None:
         require_positive(
@@ -276,13 +277,14 @@ class CuriosityConfig:
 class NetworkConfig:
     """Sizes and initial weights of the networks (spec 44: the paper's figures are missing)."""
 
-    # Q^e and Q^i in two networks, under one torso and core (MEME), or one Q of r^e + beta_j r^i
+    # separate: Q^e and Q^i in two networks. shared: two heads over one torso and core (MEME).
+    # joint: one Q of r^e + beta_j r^i.
     values: Literal["separate", "shared", "joint"] = "separate"
-    arm_input: Literal["core", "head"] = "core"  # head: after the core, as in MEME
-    torso: Literal["dqn", "residual"] = "dqn"  # residual: 3x3 layers without normaliser, MEME
+    arm_input: Literal["core", "head"] = "core"  # where the arm enters; head: as in MEME
+    torso: Literal["dqn", "residual"] = "dqn"  # residual: 3x3 layers without normalisation, MEME
     core: Literal["lstm", "none"] = "lstm"
-    channels: tuple[int, ...] = (32, 64, 64)  # of the pixel torso: 8x8/4, 4x4/2, 3x3/1 (DQN)
-    grid_channels: tuple[int, ...] = (16, 32)  # of 3x3 layers on small grids (NGU table 7)
+    channels: tuple[int, ...] = (32, 64, 64)  # of the pixel torso; DQN: 8x8/4, 4x4/2, 3x3/1
+    grid_channels: tuple[int, ...] = (16, 32)  # of the 3x3 layers for small grids, NGU table 7
     feature_size: int = 512  # width of the layer between torso and core
     state_size: int = 512  # units of the LSTM
     head_size: int = 512  # hidden units of the advantage and of the value head
@@ -290,15 +292,15 @@ class NetworkConfig:
     inverse_head_size: int = 128  # hidden units of the inverse-dynamics classifier, NGU
     rnd_size: int = 128  # outputs of the random and of the trained RND network, NGU
     reward_input: Literal["raw", "squash"] = "raw"  # how the previous rewards enter the network
-    average_rate: float = 0.0  # at which averaged networks follow, for evaluations; 0: none
-    skip: bool = False  # the heads see the inputs of the core beside its output
-    vector_input: Literal["raw", "standard"] = "raw"  # standard: coordinates by running moments
-    normalise: Literal["none", "layer"] = "none"  # layer norm in the value networks; PQN, BTR
+    average_rate: float = 0.0  # step of the moving average of weights that is evaluated; 0: none
+    skip: bool = False  # the heads also see the inputs of the core
+    vector_input: Literal["raw", "standard"] = "raw"  # standard: normalised by running moments
+    normalise: Literal["none", "layer"] = "none"  # layer norm in the value networks, PQN and BTR
     initial_weights: Literal["pytorch", "scaled"] = "pytorch"  # of the value networks; spec 44
     forget_bias: float = 1.0  # a new LSTM keeps sigmoid(forget_bias) of its memory; spec 44
     view_gain: float = 1.0  # factor of the core's initial weights for visual features; spec 44
-    head_slope: float = 0.0  # slope of the heads' hidden units below 0, so that none dies
-    own_torso: str = ""  # a registered torso in place of ours
+    head_slope: float = 0.0  # slope of the heads' hidden units below 0, which keeps units alive
+    own_torso: str = ""  # name of a registered torso that replaces the built-in torso
 
     def __post_init__(self) -> None:
         require_positive(
@@ -318,8 +320,8 @@ class NetworkConfig:
         )
         require(
             self.normalise == "none" or self.initial_weights == "pytorch",
-            "network.normalise layer brings orthogonal weights: leave network.initial_weights at "
-            "pytorch",
+            "network.normalise layer sets orthogonal weights itself: leave "
+            "network.initial_weights at pytorch",
         )
         require(len(self.channels) == 3, f"network.channels must be three, got {self.channels}")
 
@@ -330,14 +332,14 @@ class SequenceConfig:
 
     trace_length: int = 160  # H: steps trained per window, table
     replay_period: int = 80  # steps between the starts of adjacent windows, table; spec 19
-    burn_in: int = 0  # steps that only warm the recurrent state up; spec 18 (R2D2: 40)
+    burn_in: int = 0  # untrained first steps that warm up the recurrent state; spec 18; R2D2: 40
 
     def __post_init__(self) -> None:
         require_positive(self, "sequence", "trace_length", "replay_period")
         require(self.burn_in >= 0, f"sequence.burn_in must not be negative, got {self.burn_in}")
         require(
             self.replay_period
-            <= self.trace_length,  # otherwise steps between two windows are never trained
+            <= self.trace_length,  # otherwise steps between two windows are never trained on
             f"sequence.replay_period must be at most sequence.trace_length ({self.trace_length}), "
             f"got {self.replay_period}",
         )
@@ -349,7 +351,7 @@ class SequenceConfig:
 
     @property
     def window_length(self) -> int:
-        """Steps stored per window, T; one more observation is there to bootstrap from."""
+        """Steps per window, T. A window has one more observation, to bootstrap from."""
         return self.burn_in + self.trace_length
 
     @property
@@ -363,13 +365,13 @@ class ReplayConfig:
     """Prioritised sequence replay."""
 
     capacity: int = 5_000_000  # transitions, table
-    min_windows: int = 6250  # inserted before learning starts, table
+    min_windows: int = 6250  # windows inserted before learning starts, table
     priority_exponent: float = 0.9  # table
-    priority_mix: float = 0.9  # eta: weight of the max against the mean of |delta|, R2D2; spec 12
+    priority_mix: float = 0.9  # eta: weight of max |delta|, the mean has the rest; R2D2, spec 12
     importance_exponent: float = 0.0  # table
     samples_per_insert: float = 1.54  # how often a window is sampled on average; spec 35
     compression: int = 1  # zstd level of stored images
-    threads: int = 2  # to decompress a batch; inline runs also compress blocks with them
+    threads: int = 2  # that decompress a batch; inline runs also use them to compress blocks
 
     def __post_init__(self) -> None:
         require_positive(self, "replay", "capacity", "min_windows", "samples_per_insert", "threads")
@@ -382,41 +384,45 @@ class ReplayConfig:
 
 @dataclass(frozen=True, kw_only=True)
 class LearnerConfig:
-    """One update of the value networks, of inverse dynamics and of RND."""
+    """Settings of one update of the value networks, of inverse dynamics and of RND."""
 
     loss: Literal["retrace", "n_step", "soft_watkins"] = "retrace"
     watkins_tolerance: float = 0.01  # kappa of soft Watkins Q(lambda), MEME
-    # A loss of Q^e and one of Q^i, or one of their mixture (MEME).
+    # each: one loss for Q^e and one for Q^i. combined: one loss for their mixture (MEME).
     value_loss: Literal["each", "combined"] = "each"
-    trust_region: float = 0.0  # alpha: bootstrap from the online network; 0: from the target; MEME
-    # eta: share of the played arm in the loss; all arms share the rest (MEME). One unroll serves
-    # every arm if network.arm_input is head; otherwise an arm is drawn for each window.
+    # alpha of MEME's trust region, with bootstrapping from the online network.
+    # 0: no trust region, bootstrap from the target network.
+    trust_region: float = 0.0
+    # eta: weight of the played arm in the loss; all arms share the rest (MEME). If
+    # network.arm_input is head, one unroll serves all arms. Otherwise each window draws one arm.
     cross_mixture: float = 1.0
     mixture: Literal["identity", "h"] = "identity"  # how Q^e and beta_j Q^i are added
-    transform: Literal["h", "identity"] = "h"  # the space values are learned in
+    transform: Literal["h", "identity"] = "h"  # applied to the values that are learned
     squash_epsilon: float = 1e-3  # epsilon of h, table
     trace_decay: float = 0.95  # Retrace lambda, table
-    target_epsilon: float = 0.01  # of the epsilon-greedy target policy, table
-    n_step: int = 5  # of the n-step double-Q loss, R2D2
+    target_epsilon: float = 0.01  # epsilon of the epsilon-greedy target policy, table
+    n_step: int = 5  # steps of the n-step double-Q loss, R2D2
     batch_size: int = 64  # windows per update, table
     learning_rate: float = 1e-4  # of the value networks, table
     novelty_learning_rate: float = 5e-4  # of inverse dynamics and RND, table
     adam_epsilon: float = 1e-4  # table
     adam_beta1: float = 0.9  # table
     adam_beta2: float = 0.999  # table
-    clip_norm: float = 40.0  # of each network's gradient, table; spec 22
-    td_scale: Literal["none", "priority", "both"] = "none"  # TD errors by their size per arm; MEME
+    clip_norm: float = 40.0  # largest norm of each network's gradient, table; spec 22
+    # Divide TD errors by their size per arm (MEME): in priorities only, or in the loss too.
+    td_scale: Literal["none", "priority", "both"] = "none"
     # The policy that acts and that returns follow: epsilon-greedy in the values, or a policy head
-    # that imitates it (MEME). The three fields after it are for the distilled policy alone.
+    # that imitates this policy (MEME). The three fields below apply to the distilled policy only.
     policy: Literal["values", "distilled"] = "values"
-    policy_epsilon: float = 1e-4  # of the epsilon-greedy policy that is distilled
-    policy_kl: float = 0.5  # C_KL: states where the policy has moved further are left out
+    policy_epsilon: float = 1e-4  # epsilon of the policy that is distilled
+    policy_kl: float = 0.5  # C_KL: leave out states where the policy has moved further
     policy_temperature: float = 0.25  # divides the logits when acting; below 1: greedier
-    td_scale_batch: bool = False  # the batch's own errors may enlarge the scale, MEME
+    td_scale_batch: bool = False  # let the batch's own errors enlarge the scale, MEME
     weight_decay: float = 0.0  # decoupled (AdamW), of the value networks; MEME
-    reduction: Literal["sum", "mean"] = "sum"  # of the loss over time; mean over windows; spec 21
+    # How the loss is reduced over the steps of a window, spec 21. Over windows it is averaged.
+    reduction: Literal["sum", "mean"] = "sum"
     target_period: int = 1500  # updates between copies to the target networks, table
-    novelty_steps: int = 5  # last valid steps of a window that train inverse dynamics and RND, NGU
+    novelty_steps: int = 5  # last steps of each window, which train inverse dynamics and RND, NGU
     inverse_l2: float = 1e-5  # L2 weight of the action-prediction network, table
     compile: Literal["auto", "on", "off"] = "auto"  # torch.compile; auto: on GPUs with a compiler
     # Arithmetic of the value networks; auto: bfloat16 where the device multiplies it faster.
@@ -442,7 +448,7 @@ class LearnerConfig:
             require(0 <= value < 1, f"learner.{name} must lie in [0, 1), got {value}")
         require(
             self.mixture == "identity" or self.transform == "h",
-            "learner.mixture h mixes values that were learned in the space of h: "
+            "learner.mixture h needs values that are learned under the transform h: "
             "set learner.transform to h, or learner.mixture to identity",
         )
         require(self.inverse_l2 >= 0, f"learner.inverse_l2 must not be negative: {self.inverse_l2}")
@@ -452,14 +458,15 @@ class LearnerConfig:
 class ActorConfig:
     """The lanes that gather experience; each lane is one of the paper's L actors."""
 
-    lanes: int = 256  # L
-    epsilon: float = 0.4  # of lane 0
+    lanes: int = 256  # L, the paper's number of actors
+    epsilon: float = 0.4  # exploration noise of lane 0
     epsilon_alpha: float = 8.0  # epsilon_l = epsilon^(1 + alpha l / (L - 1))
-    # Agent steps, of all lanes together, in which epsilon falls from 1 to epsilon_l; 0: none.
+    # Agent steps of all lanes together during which epsilon falls from 1 to epsilon_l; 0: none.
     anneal_steps: int = 0
     pull_period: int = 100  # agent steps between copies of the learner's weights, table
-    # Most embeddings that an actor holds, since each episode keeps its own; 0: one for every 8
-    # lanes, and at least 4. With fewer, episodes begin with older ones; with more, batches shrink.
+    # Limit of embedding networks that an actor holds; each episode keeps the embedding it began
+    # with. 0: one for every 8 lanes, at least 4. Fewer means older embeddings for new episodes;
+    # more means smaller batches for each embedding.
     embedding_versions: int = 0
 
     def __post_init__(self) -> None:
@@ -476,7 +483,7 @@ class EvaluatorConfig:
 
     lanes: int = 1
     epsilon: float = 0.01  # table
-    phase_episodes: int = 5  # episodes of bandit training, then as many of evaluation
+    phase_episodes: int = 5  # episodes that train the bandit, then as many that evaluate
 
     def __post_init__(self) -> None:
         require_positive(self, "evaluator", "lanes", "phase_episodes")
@@ -485,18 +492,18 @@ class EvaluatorConfig:
 
 @dataclass(frozen=True, kw_only=True)
 class ClusterConfig:
-    """Processes of the parts when `run.runtime` is cluster."""
+    """The processes of a run when `run.runtime` is cluster."""
 
     actors: int = 16  # processes that play; the L lanes are spread over them evenly
-    actor_cpus: float = 1.0  # cores Ray sets aside for each of them
-    actor_gpus: float = 0.0  # share of a GPU each of them acts on; 0: the CPU
-    actor_threads: int = 1  # of torch in each of them, and to compress blocks
+    actor_cpus: float = 1.0  # cores that Ray reserves for each actor
+    actor_gpus: float = 0.0  # share of a GPU for each actor; 0: actors use the CPU
+    actor_threads: int = 1  # threads per actor, for torch and for compressing blocks
     shards: int = 1  # processes that hold the replay
     learners: int = 1  # GPUs or processes that share the windows of each batch
-    publish_seconds: float = 0.0  # least time between versions of the weights for actors
+    publish_seconds: float = 0.0  # minimum time between two versions of the weights for actors
     ray_address: str = ""  # host:port of a running Ray; "": the Ray of this machine, or a new one
-    dashboard: bool = False  # Ray's own, on loopback, where Ray is started by the run
-    answer_seconds: float = 600.0  # limit of a call; a slower process is replaced
+    dashboard: bool = False  # start Ray's dashboard on loopback, if this run starts Ray
+    answer_seconds: float = 600.0  # time limit of a call; a slower process is replaced
 
     def __post_init__(self) -> None:
         require_positive(
@@ -521,13 +528,13 @@ class RunConfig:
 
     agent: str = "agent57"  # the preset this configuration started from
     scale: str = "paper"
-    kind: Kind = "pixels"  # of observation, whose defaults this configuration started from
+    kind: Kind = "pixels"  # the kind of observation whose defaults were used
     runtime: Literal["inline", "cluster"] = "inline"  # one process, or many on Ray
     seed: int = 0
-    frames: int = 78_000_000_000  # to train for; emulator frames on Atari, agent steps elsewhere
+    frames: int = 78_000_000_000  # length of training: emulator frames on Atari, else agent steps
     device: str = "auto"  # auto: the GPU if there is one
     threads: int = 0  # of torch; 0: OMP_NUM_THREADS, or all cores that the process may use
-    log_frames: int = 20_000  # between lines of metrics.jsonl
+    log_frames: int = 20_000  # frames between two lines of metrics.jsonl
     checkpoint_seconds: float = 600.0
     checkpoints_kept: int = 2
 
@@ -565,12 +572,12 @@ class Config:
         self.evaluator_controller.check("evaluator_controller")
         require(
             self.learner.mixture == "identity" or self.network.values != "joint",
-            "learner.mixture h mixes two values, and a joint network has one: "
+            "learner.mixture h mixes two values, but a joint network has only one: "
             "set network.values to separate, or learner.mixture to identity",
         )
         require(
             self.learner.value_loss == "each" or self.network.values != "joint",
-            "learner.value_loss combined mixes two values, and a joint network has one: "
+            "learner.value_loss combined mixes two values, but a joint network has only one: "
             "set network.values to shared, or learner.value_loss to each",
         )
         require(
@@ -613,8 +620,8 @@ class Config:
         own = (*controllers, self.curiosity.own_reward, self.network.own_torso)
         require(
             not any(own),
-            f"parts that a program registers ({', '.join(filter(None, own))}) are known to its own "
-            f"process only: set run.runtime to inline",
+            f"registered parts ({', '.join(filter(None, own))}) exist only in the process that "
+            f"registered them: set run.runtime to inline",
         )
         shard_capacity = self.replay.capacity // self.cluster.shards
         require(
@@ -624,13 +631,13 @@ class Config:
         )
         require(
             self.run.checkpoints_kept >= 2,
-            f"run.checkpoints_kept must be at least 2 on a cluster, where one is read while the "
-            f"next is written, got {self.run.checkpoints_kept}",
+            f"run.checkpoints_kept must be at least 2 on a cluster, where one checkpoint is read "
+            f"while the next is written, got {self.run.checkpoints_kept}",
         )
 
     @property
     def learned_kind(self) -> Literal["separate", "joint"]:
-        """Whether Q^e and Q^i are learned each on its own, or one value of the mixed reward."""
+        """Whether Q^e and Q^i have a loss each, or one value of the mixed reward is learned."""
         is_each = self.learner.value_loss == "each" and self.network.values != "joint"
         return "separate" if is_each else "joint"
 
@@ -641,7 +648,7 @@ class Config:
 
     @property
     def learned_names(self) -> tuple[str, ...]:
-        """The names of the L values that have a loss: each, or their mixture."""
+        """The names of the L values that have a loss: all V values, or their mixture."""
         return ("combined",) if self.learner.value_loss == "combined" else self.value_names
 
     @property
@@ -651,16 +658,16 @@ class Config:
 
 
 def to_dict(config: Config) -> dict[str, Any]:
-    """The configuration as plain containers, with its version."""
+    """Return the configuration as plain containers, with its version."""
     return {"version": CONFIG_VERSION, **dataclasses.asdict(config)}
 
 
 def from_dict(values: dict[str, Any]) -> Config:
-    """The configuration `to_dict` wrote; an unknown field or version is an error."""
+    """Return the configuration that `to_dict` wrote; refuse an unknown field or version."""
     version: Any = values.get("version")
     require(
         isinstance(version, int) and version in (*LATER_FIELDS, CONFIG_VERSION),
-        f"config version {version} is not the {CONFIG_VERSION} of this agent57: "
+        f"config version {version} cannot be read, this agent57 writes version {CONFIG_VERSION}: "
         f"install the agent57 that wrote it",
     )
     optional = tuple(
@@ -671,7 +678,7 @@ def from_dict(values: dict[str, Any]) -> Config:
 
 
 def _renamed(version: int, section: str, fields: Any) -> Any:  # noqa: ANN401
-    """The fields of a section under the names of today."""
+    """Return the fields of a section under their present names."""
     if not isinstance(fields, dict):
         return fields
     new = {
@@ -707,7 +714,7 @@ def _build(
 
 
 def check_type(kind: Any, value: Any, name: str) -> None:  # noqa: ANN401
-    """Refuse a value of another type than the field's; a file from outside may hold one."""
+    """Refuse a value whose type is not the field's: files from outside may hold anything."""
     if get_origin(kind) is Literal:
         choices = get_args(kind)
         is_choice = isinstance(value, str) and value in choices

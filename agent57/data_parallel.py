@@ -1,8 +1,8 @@
 """Several learners that act as one: each takes a share of every batch, gradients are averaged.
 
-All learners start from the same weights and make the same steps. Their weights stay the same, so
-any one of them can be asked for weights or be saved. They agree on the sizes that losses are
-divided by, on statistics of the whole batch, and on the gradient; each computes the rest alone.
+All learners start from the same weights and make the same steps. Their weights stay equal, so any
+learner can supply the weights or be saved. The learners exchange the sizes that losses are divided
+by, statistics of the whole batch, and gradients. Each computes the rest alone.
 """
 
 from collections.abc import Iterable, Iterator
@@ -16,11 +16,11 @@ from torch import Tensor
 
 from agent57.learner import LoneLearner
 
-PATIENCE = timedelta(minutes=10)  # with learners that do not come to an exchange
+PATIENCE = timedelta(minutes=10)  # how long an exchange waits for the other learners
 
 
 class LearnerMissing(RuntimeError):
-    """Another learner of the group did not come to an exchange: it has died, or hangs."""
+    """Another learner of the group did not take part in an exchange: it has died, or hangs."""
 
 
 @contextmanager
@@ -32,7 +32,7 @@ def _together() -> Iterator[None]:
 
 
 class LearnerGroup(LoneLearner):
-    """The learners of a run, of which this process holds one."""
+    """The learners of a run; this process holds one of them."""
 
     def __init__(self, group: "dist.ProcessGroup", device: torch.device) -> None:
         self._group = group
@@ -41,11 +41,11 @@ class LearnerGroup(LoneLearner):
 
     @classmethod
     def join(cls, address: str, rank: int, num_learners: int, device: torch.device) -> Self:
-        """Meet the others at `address`, `tcp://host:port` or `file:///path`; waits for all of them.
+        """Join the group at `address` (`tcp://host:port` or `file:///path`) and wait for all.
 
-        Each process may be in one group at a time. NCCL carries tensors on GPUs, Gloo all others.
-        Their network is set by `NCCL_SOCKET_IFNAME` and `GLOO_SOCKET_IFNAME`: `lo` keeps
-        learners of one machine on loopback.
+        A process may be in one group at a time. NCCL carries tensors on GPUs, Gloo on CPUs. The
+        environment variables `NCCL_SOCKET_IFNAME` and `GLOO_SOCKET_IFNAME` select the network
+        interface: `lo` keeps learners of one machine on loopback.
         """
         backend = "nccl" if device.type == "cuda" else "gloo"
         dist.init_process_group(
@@ -69,14 +69,14 @@ class LearnerGroup(LoneLearner):
             raise RuntimeError(f"learners of a group are out of step: {counts} updates were made")
 
     def gather(self, values: Tensor) -> Tensor:
-        """The values of every learner, [D, ...]; the same answer for all of them."""
+        """Return the values of every learner, [D, ...]; all learners get the same result."""
         gathered = [torch.empty_like(values) for _ in range(self._num_learners)]
         with _together():
             dist.all_gather(gathered, values.contiguous(), group=self._group)
         return torch.stack(gathered)
 
     def average(self, tensors: Iterable[Tensor]) -> None:
-        """Replace each tensor by its mean over the learners, all of them in one exchange."""
+        """Replace each tensor by its mean over the learners, with one exchange for all tensors."""
         tensors = list(tensors)
         flat = torch.cat([tensor.reshape(-1) for tensor in tensors])
         with _together():

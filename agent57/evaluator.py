@@ -1,8 +1,9 @@
-"""Reports scores: a player with one bandit of its own that never writes to replay.
+"""The evaluator: a player with its own bandit that reports scores and never writes to replay.
 
-- alternates `phase_episodes` episodes that train the bandit and as many with its best arm
-- takes the learner's weights at the start of each phase
-- acts with the evaluation epsilon in both phases; evaluation never teaches the bandit
+- A training phase of `phase_episodes` episodes teaches the bandit. An evaluation phase of as many
+  episodes plays the bandit's best arm and does not teach the bandit. The phases alternate.
+- The evaluator takes the learner's weights at the start of each phase.
+- It acts with the evaluation epsilon in both phases.
 """
 
 import dataclasses
@@ -24,7 +25,7 @@ PHASES = ("train", "evaluate")
 
 
 class Evaluator:
-    """Lanes of its own; an episode belongs to the phase it began in."""
+    """Plays its own lanes. An episode belongs to the phase in which it began."""
 
     def __init__(
         self, config: Config, env: VectorEnv, published: PublishedWeights, device: torch.device
@@ -45,12 +46,12 @@ class Evaluator:
         self._phase = [PHASES[0]] * env.num_lanes
         self._needs_begin = np.ones(env.num_lanes, dtype=bool)
         self._num_begun = 0
-        self._returns: list[float] = []  # of the evaluation phase under way
-        self.mean_return: float | None = None  # of the latest whole evaluation phase
+        self._returns: list[float] = []  # of the current evaluation phase
+        self.mean_return: float | None = None  # of the latest complete evaluation phase
 
     @property
     def best_arm(self) -> int:
-        """The arm of an evaluation episode that starts now."""
+        """The arm that an evaluation episode would play if it started now."""
         return self._controller.best()
 
     def step(self, frames: int) -> list[Episode]:
@@ -89,7 +90,7 @@ class Evaluator:
         return dataclasses.replace(episode, phase=phase)
 
     def summary(self) -> dict[str, float | None]:
-        """The latest score, and the arm of the next evaluation episode."""
+        """Return the latest score, and the arm of the next evaluation episode."""
         arm = self.best_arm
         return {
             "evaluator/return": self.mean_return,
@@ -106,7 +107,7 @@ class Evaluator:
         ]
 
     def lasting_state(self) -> dict[str, Any]:
-        """State that outlives an episode, for another process that takes over with new ones."""
+        """Return the state that outlives an episode, for a process that starts new episodes."""
         return {
             "player": self.player.lasting_state(),
             "controller": self._controller.state_dict(),
@@ -116,7 +117,7 @@ class Evaluator:
         }
 
     def load_lasting_state(self, state: dict[str, Any]) -> None:
-        """Take over from an evaluator that is gone; its running episodes are played anew."""
+        """Take over from a lost evaluator; its running episodes are played again."""
         self.player.load_lasting_state(state["player"])
         self.player.load_weights(*self._published())
         self._controller.load_state_dict(state["controller"])
@@ -125,7 +126,7 @@ class Evaluator:
         self.mean_return = _number_or_none(state["mean_return"])
 
     def state_dict(self) -> dict[str, Any]:
-        """Everything needed to go on in mid-episode."""
+        """Return everything needed to go on in mid-episode."""
         return {
             "player": self.player.state_dict(),
             "controller": self._controller.state_dict(),
@@ -137,7 +138,7 @@ class Evaluator:
         }
 
     def load_state_dict(self, state: dict[str, Any]) -> np.ndarray:
-        """Go on from `state`; the mask [E] of lanes that had to drop their running episode."""
+        """Go on from `state`; return the mask [E] of lanes whose running episode was dropped."""
         dropped = self.player.load_state_dict(state["player"])
         self._controller.load_state_dict(state["controller"])
         self._phase = [phase for _, phase in zip(self._phase, state["phase"], strict=True)]
@@ -148,7 +149,7 @@ class Evaluator:
         self.mean_return = _number_or_none(state["mean_return"])
         dropped &= ~self._needs_begin
         self._needs_begin = self._needs_begin | dropped
-        self._num_begun -= int(dropped.sum())  # they will be played again
+        self._num_begun -= int(dropped.sum())  # dropped episodes will be played again
         return dropped
 
 

@@ -1,4 +1,4 @@
-"""What a few lanes did in their latest step and why, for a viewer. Nothing here changes a run."""
+"""Descriptions of the latest step of a few lanes, for a viewer. Nothing here changes a run."""
 
 import base64
 from typing import Any
@@ -15,8 +15,7 @@ from agent57.types import Played
 def glances(player: Player, count: int) -> list[dict[str, Any]]:
     """Describe the latest step of the first `count` lanes, in plain containers.
 
-    Before the first step there is nothing to describe. No environment moves and no random stream is
-    read.
+    The list is empty before the first step. No environment moves and no random stream is read.
     """
     played = player.played
     if played is None:

@@ -1,11 +1,11 @@
-"""The package as a library: train, resume, look at and load runs from Python.
+"""The package as a library: train, resume, inspect and load runs from Python.
 
     run = agent57.train(env="CartPole-v1", frames=100_000, out="runs/cartpole", view="quiet")
     run.evaluate(episodes=20)["return_mean"]
     policy = run.policy()
 
-A run started here is the run that the command line would have trained: the same folder, the same
-numbers, and each can resume the other's.
+A run started here is the same as on the command line: it has the same folder and numbers, and both
+can resume each other's runs.
 """
 
 import contextlib
@@ -76,7 +76,7 @@ def _column(cells: list[Any]) -> np.ndarray:
 
 
 class Run:
-    """A run folder: what was trained, how it went, and the policy that came out."""
+    """A run folder: its settings, its records, and its trained policy."""
 
     def __init__(self, path: str | Path) -> None:
         self.path = Path(path)
@@ -96,7 +96,7 @@ class Run:
 
     @property
     def is_finished(self) -> bool:
-        """Whether the run has all of its frames."""
+        """Whether the run has all its frames."""
         return self.frames >= self.config.run.frames
 
     def metrics(self) -> Table:
@@ -125,8 +125,8 @@ class Run:
         The dict has the content of `agent57 evaluate --json`.
 
         arm: arm j of the family; by default the arm that the run's evaluator found best
-        epsilon: probability of a random action; by default the evaluator's
-        video: film the first episode, as .mp4 or .gif; `overlay` shows values beside the picture
+        epsilon: probability of a random action; by default the evaluator's epsilon
+        video: a file, .mp4 or .gif, for a film of the first episode; `overlay` shows values in it
         trust: run the code of an environment that is not an installed package
         """
         if trust:
@@ -203,7 +203,7 @@ def _as_json(keywords: Mapping[str, Any] | None) -> str:
 
 
 def override(config: Config, sections: Mapping[str, Mapping[str, Any]]) -> Config:
-    """Replace fields of sections, and check the result as a config file is checked."""
+    """Replace fields of sections, and check the result like a config file."""
     values = to_dict(config)
     for section, fields in sections.items():
         _check_section(section, values)
@@ -219,7 +219,7 @@ def override(config: Config, sections: Mapping[str, Mapping[str, Any]]) -> Confi
 
 
 def _plain(value: Any, former: Any) -> Any:  # noqa: ANN401
-    """Return a value as a config file holds it: lists, Python's numbers, 1e6 as a whole number."""
+    """Convert a value for a config file: lists, Python's numbers, 1e6 as a whole number."""
     if isinstance(value, tuple):
         return list(value)
     if isinstance(value, np.generic):
@@ -229,13 +229,13 @@ def _plain(value: Any, former: Any) -> Any:  # noqa: ANN401
 
 
 def _check_section(name: str, values: dict[str, Any]) -> None:
-    """Refuse an unknown section; a field without its section is told where it belongs."""
+    """Refuse an unknown section. For a field without its section, the error names the section."""
     sections = [section for section in values if section != "version"]
     home = next((s for s in sections if name not in sections and name in values[s]), None)
     if home is not None:
         argument = "env_options" if home == "env" else home
         raise ConfigError(f"{name!r} is a field of {home}: write {argument}={{{name!r}: ...}}")
-    # Python takes a misspelt argument for a section.
+    # A misspelt argument arrives here as a section.
     arguments = [n for n in inspect.signature(train).parameters if n != "sections"]
     close = difflib.get_close_matches(name, arguments, n=1, cutoff=0.8)
     if name not in sections and close:
@@ -268,12 +268,12 @@ def train(
     on_episode: Callback | None = None,
     **sections: Mapping[str, Any],
 ) -> Run:
-    """Train a new run and return it when it has its frames or was stopped.
+    """Train a new run, and return it when it is finished or was stopped.
 
     env: the task, "pong" by default: a name, or a class or function that makes an environment
         (see `register_env`)
-    agent, scale: the preset; "agent57" at "laptop" scale
-    frames: to train for; emulator frames on Atari, agent steps elsewhere
+    agent, scale: the preset; "agent57" at "laptop" scale by default
+    frames: length of training; emulator frames on Atari, agent steps elsewhere
     out: the run folder; runs/<env> by default
     view: "live" is a panel on a terminal and lines elsewhere, "plain" is lines, "quiet" nothing
     config: a whole configuration (see `make_config`), instead of the task, agent and scale
@@ -283,8 +283,8 @@ def train(
     on_metrics, on_episode: called with each new line as a dict; return True to stop the run
     sections: fields of the configuration, such as replay={"capacity": 50_000}
 
-    Ctrl-C stops the run with a checkpoint; `run.is_finished` tells. It works in threads too, where
-    callbacks stop it.
+    Ctrl-C stops the run with a checkpoint; then `run.is_finished` is False. In a thread other than
+    the main thread, only callbacks can stop the run.
     """
     if config is None:
         names = (agent or "agent57", scale or "laptop", "pong" if env is None else env)
@@ -293,7 +293,7 @@ def train(
         task = {"env": env, "agent": agent, "scale": scale, "env_kwargs": env_kwargs}
         require(isinstance(config, Config), f"config must come from make_config, got {config!r}")
         for name, value in {**task, "env_options": env_options}.items():
-            require(value is None, f"config= says what to train: leave {name}= out")
+            require(value is None, f"config= already settles what to train: leave {name}= out")
         if trust:
             trust_env(config.env.name)
     run = {"frames": frames, "seed": seed, "device": device}
@@ -317,7 +317,7 @@ def resume(
     on_metrics: Callback | None = None,
     on_episode: Callback | None = None,
 ) -> Run:
-    """Continue a run exactly where its last checkpoint left it; `frames` may be raised.
+    """Continue a run exactly from its last checkpoint; `frames` may be raised.
 
     trust: run the code of an environment that is not an installed package
     """

@@ -1,8 +1,8 @@
-"""Own parts, which a program brings along: an intrinsic reward, a controller, a torso, a family.
+"""Registered parts: an intrinsic reward, a controller, a torso or a family from a user's program.
 
-A part is registered under a name, and a field of the configuration names the part. A run stores
-the name only: whoever resumes, evaluates or loads the run registers the same name first. A family
-is the exception. Its numbers are stored with the run, which needs no registration afterwards.
+A program registers a part under a name, and a field of the configuration selects the name. A run
+stores only the name, so the part must be registered again before the run is resumed, evaluated or
+loaded. A family is the exception: its numbers are stored with the run.
 """
 
 from collections.abc import Callable, Sequence
@@ -19,7 +19,7 @@ from agent57.types import EnvSpec
 class IntrinsicReward(Protocol):
     """Scores the states that E lanes arrive at, in place of NGU's novelty.
 
-    Observations come prepared: pixels in [0, 1], grids as bits, vectors as they are.
+    Observations are already prepared: pixels in [0, 1], grids as bits, vectors unchanged.
     """
 
     def begin(self, lanes: np.ndarray, observation: Tensor) -> None:
@@ -40,7 +40,7 @@ class IntrinsicReward(Protocol):
 
 
 class ArmController(Protocol):
-    """Chooses the arm of the next episode, in place of the bandit; `bandit.Controller` is one."""
+    """Chooses the arm of the next episode, in place of the built-in `bandit.Controller`."""
 
     def select(self) -> int:
         """Return the arm to play an episode with."""
@@ -75,9 +75,9 @@ class ArmFamily(Protocol):
         ...
 
 
-RewardMaker = Callable[[int, EnvSpec], IntrinsicReward]  # of the number of lanes, and the task
+RewardMaker = Callable[[int, EnvSpec], IntrinsicReward]  # (num_lanes, spec)
 ControllerMaker = Callable[[ControllerConfig, int, int, np.random.Generator], ArmController]
-TorsoMaker = Callable[[tuple[int, ...]], nn.Module]  # of the shape of a prepared observation
+TorsoMaker = Callable[[tuple[int, ...]], nn.Module]  # (shape of a prepared observation)
 
 REWARDS: dict[str, RewardMaker] = {}
 CONTROLLERS: dict[str, ControllerMaker] = {}
@@ -106,19 +106,19 @@ def register_family(name: str, family: ArmFamily) -> None:
 
 
 def own_reward(name: str) -> RewardMaker:
-    """Return the intrinsic reward of a name; `ConfigError` if nobody registered it."""
+    """Return the intrinsic reward with this name; raise `ConfigError` if it is not registered."""
     _check(REWARDS, "curiosity.own_reward", name, "register_intrinsic_reward")
     return REWARDS[name]
 
 
 def own_controller(name: str) -> ControllerMaker:
-    """Return the controller of a name; `ConfigError` if nobody registered it."""
+    """Return the controller with this name; raise `ConfigError` if it is not registered."""
     _check(CONTROLLERS, "controller.own", name, "register_controller")
     return CONTROLLERS[name]
 
 
 def own_torso(name: str) -> TorsoMaker:
-    """Return the torso of a name; `ConfigError` if nobody registered it."""
+    """Return the torso with this name; raise `ConfigError` if it is not registered."""
     _check(TORSOS, "network.own_torso", name, "register_torso")
     return TORSOS[name]
 
@@ -132,17 +132,17 @@ def with_own_family(config: Config) -> Config:
     arms = list(FAMILIES[name](config.family))
     try:
         betas, gammas = tuple(float(b) for b, _ in arms), tuple(float(g) for _, g in arms)
-        # Without `own`, the section checks its numbers as it checks those a user writes.
+        # With `own` empty, the section checks these numbers as it checks numbers set by a user.
         family = replace(config.family, own="", arms=len(arms), betas=betas, gammas=gammas)
     except (ConfigError, TypeError, ValueError) as error:
         raise ConfigError(
-            f"family.own {name!r} must give (beta, gamma) of each arm: {error}"
+            f"family.own {name!r} must return (beta, gamma) of each arm: {error}"
         ) from None
     return replace(config, family=replace(family, own=name))
 
 
 def check_parts(config: Config) -> None:
-    """Refuse a configuration that names a part which is not registered."""
+    """Refuse a configuration that names an unregistered part."""
     if config.curiosity.own_reward and config.family.is_curious:
         own_reward(config.curiosity.own_reward)
     for section in (config.controller, config.evaluator_controller):

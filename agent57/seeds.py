@@ -1,7 +1,7 @@
-"""Randomness that follows the global lane, so that 1 x 256 and 16 x 16 lanes are one experiment.
+"""Streams of random numbers, named by the run's seed, a role, a global lane and a counter.
 
-Every stream is named by the run's seed, a role, a lane and a counter; nothing here keeps state
-that is not a counter.
+Streams follow the global lane, so 1 x 256 and 16 x 16 lanes give the same experiment. The only
+state here is counters.
 """
 
 from enum import IntEnum
@@ -21,22 +21,22 @@ class Role(IntEnum):
     EVALUATOR_EPISODES = 5
     EVALUATOR_ACTIONS = 6
     EVALUATOR_BANDIT = 7
-    TRIAL_EPISODES = 8  # of a trained run: `agent57 evaluate` and `agent57.load`
+    TRIAL_EPISODES = 8  # episodes of a trained policy: `agent57 evaluate` and `agent57.load`
     TRIAL_ACTIONS = 9
 
 
 def sequence(seed: int, role: Role, *counters: int) -> np.random.SeedSequence:
-    """The root of one stream."""
+    """Return the seed sequence of one stream."""
     return np.random.SeedSequence(seed, spawn_key=(int(role), *counters))
 
 
 def generator(seed: int, role: Role, *counters: int) -> np.random.Generator:
-    """The generator of one stream."""
+    """Return a generator at the beginning of one stream."""
     return np.random.default_rng(sequence(seed, role, *counters))
 
 
 class LaneUniforms:
-    """Uniform numbers [E, 2] step after step, each lane from a stream of its own."""
+    """Draws uniform numbers [E, 2] for each step, from one stream per lane."""
 
     PAGE = 1024  # steps drawn at once
 
@@ -48,7 +48,7 @@ class LaneUniforms:
         self._page = np.empty((num_lanes, self.PAGE, 2))
 
     def next(self) -> np.ndarray:
-        """Two numbers in [0, 1) per lane."""
+        """Return the next two numbers in [0, 1) of each lane."""
         page, row = divmod(self._num_drawn, self.PAGE)
         if row == 0:
             self._draw(page)
@@ -60,7 +60,7 @@ class LaneUniforms:
             self._page[i] = generator(self._seed, self._role, lane, page).random((self.PAGE, 2))
 
     def state_dict(self) -> dict[str, Any]:
-        """The position of the streams."""
+        """Return the position of the streams."""
         return {"num_drawn": self._num_drawn}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:

@@ -1,14 +1,14 @@
-"""The records that travel between the parts, and how time is aligned. No behaviour lives here.
+"""The records that travel between the parts, and how their rows are aligned in time.
 
-Row t of anything is
+Row t of every record is
 
     observation[t] --action[t]--> extrinsic[t], intrinsic[t], discount[t], observation[t+1]
 
-so the action of a row earned the reward of that row, and the intrinsic reward of row t is the
+so the action of a row earned the reward of the same row. The intrinsic reward of row t is the
 novelty of observation[t+1]. With observation[t] the networks see the action and rewards of row t-1.
-`discount` is 0 where the episode terminated and 1 elsewhere, truncation included; the gamma of the
-playing arm is applied in the loss. A window has T rows and T+1 observations: the last observation
-is there to bootstrap from.
+`discount` is 0 where the episode terminated and 1 elsewhere, also where it was truncated. The loss
+applies the gamma of the arm. A window has T rows and T+1 observations: the last observation is for
+bootstrapping.
 
 Dimension letters: T time, B windows in a batch, E lanes of one player, V values (extrinsic and
 intrinsic, or one joint), L learned values (V, or their mixture), C cores of the value networks, A
@@ -25,24 +25,25 @@ from typing import TYPE_CHECKING, Literal, Self
 
 import numpy as np
 
-if TYPE_CHECKING:  # environments import this module, and whoever draws them does without torch
+if TYPE_CHECKING:  # environments import this module, and drawing them must not load torch
     import torch
     from torch import Tensor
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EnvSpec:
-    """The properties of a task that agents are built for."""
+    """The properties of a task that an agent's networks and replay depend on."""
 
     name: str
-    kind: Literal["pixels", "grid", "vector"]  # which torso fits
+    kind: Literal["pixels", "grid", "vector"]  # decides which torso is built
     observation_shape: tuple[int, ...]  # (C, Y, X), or (D,) for a vector
     observation_dtype: Literal["uint8", "float32"]
     num_actions: int
     frames_per_step: int  # emulator frames per agent step; 1 outside Atari
-    max_value: int = 255  # of a uint8 observation
-    action_names: tuple[str, ...] = ()  # by action; empty where the task names none
-    image_shape: tuple[int, ...] = ()  # (C, Y, X) where numbers follow an image, all as bytes
+    max_value: int = 255  # largest value of a uint8 observation
+    action_names: tuple[str, ...] = ()  # one per action; empty where the task gives no names
+    # (C, Y, X) if an observation is an image followed by float numbers, all stored as bytes
+    image_shape: tuple[int, ...] = ()
 
     @property
     def num_beside(self) -> int:
@@ -63,12 +64,12 @@ class Bundle:
     __slots__ = ()
 
     def map(self, fn: Callable[[Tensor], Tensor]) -> Self:
-        """The same bundle with `fn` applied to each tensor."""
+        """Return the bundle with `fn` applied to each tensor."""
         fields = dataclasses.fields(self)  # type: ignore[arg-type]
         return type(self)(**{f.name: fn(getattr(self, f.name)) for f in fields})
 
     def to(self, device: torch.device) -> Self:
-        """The same bundle on `device`."""
+        """Return the bundle on `device`."""
         return self.map(lambda x: x.to(device, non_blocking=True))
 
 
@@ -76,8 +77,8 @@ class Bundle:
 class Windows(Bundle):
     """The steps of B windows of T rows, time-major.
 
-    Rows after the end of an episode are padding: their mask is False and all else is 0, except
-    that the probability of the action is 1.
+    Rows after the end of an episode are padding. In padding `mask` is False, `action_prob` is 1 and
+    everything else is 0.
     """
 
     action: Tensor  # [T, B] int64
@@ -87,7 +88,7 @@ class Windows(Bundle):
     discount: Tensor  # [T, B] float32, 0 where the episode terminated
     mask: Tensor  # [T, B] bool, False in padding
     arm: Tensor  # [B] int64
-    start: Tensor  # [B] int64, agent steps of the episode before the window's first row
+    start: Tensor  # [B] int64, steps of the episode before the window's first row
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -99,11 +100,12 @@ class Batch(Windows):
     previous_extrinsic: Tensor  # [T+1, B] float32
     previous_intrinsic: Tensor  # [T+1, B] float32
     state: Tensor  # [C, 2, B, H] float32, recurrent state before the window's first row
-    key: Tensor  # [B] int64, names the window when its priority is written back
-    probability: Tensor  # [B] float64, with which the window was drawn
+    key: Tensor  # [B] int64, name of the window when its priority is written back
+    probability: Tensor  # [B] float64, probability with which the window was drawn
 
 
-WINDOW_AXIS = {"arm": 0, "start": 0, "key": 0, "probability": 0, "state": 2}  # of a Batch; else 1
+# The axis of a Batch's windows, by field; axis 1 in all other fields.
+WINDOW_AXIS = {"arm": 0, "start": 0, "key": 0, "probability": 0, "state": 2}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -120,7 +122,7 @@ class Played:
     intrinsic: np.ndarray  # [E] float32
     terminated: np.ndarray  # [E] bool
     truncated: np.ndarray  # [E] bool, never where terminated
-    next_observation: np.ndarray  # [E, ...], the true last one where the episode ended
+    next_observation: np.ndarray  # [E, ...], the episode's last observation where it ended
     arm: np.ndarray  # [E] int64
     state: np.ndarray  # [C, 2, E, H] float32, before `observation`
     value: np.ndarray  # [V, E, A] float32, of `observation`
@@ -153,7 +155,7 @@ class Episode:
     arm: int
     beta: float
     gamma: float
-    frames: int  # trained on so far, when the episode ended
+    frames: int  # frames trained on when the episode ended
     length: int  # agent steps
     episode_return: float  # undiscounted extrinsic
     intrinsic_return: float  # undiscounted intrinsic, before beta

@@ -1,15 +1,15 @@
-"""Everything that can happen to a run, at random, for as long as you like: a table of outcomes.
+"""Does bad things to runs at random, for as long as you like, and prints a table of outcomes.
 
     python benchmarks/chaos.py --minutes 60              # before a release
     python benchmarks/chaos.py --rounds 1 --only kill,damage
 
-Each try does one bad thing to a run and then checks what docs/RELIABILITY.md promises: the run ends
-exactly as one that was left alone, or a command ends with one line and no traceback. Tries of all
-kinds take turns, in one process and on a cluster. The exit code is 1 if a promise was broken; the
-folders of such tries are kept.
+Each try does one bad thing to a run and then checks the promises of docs/RELIABILITY.md: the run
+ends exactly like an undisturbed run, or a command ends with one line and no traceback. Tries of all
+kinds take turns, in one process and on a cluster. If a promise was broken, the exit code is 1 and
+the folder of the try is kept.
 
-A busy machine is not a broken one: limits grow with the time that starts take here and now, and a
-run that does not even start, and says so in one line, is counted as skipped.
+A busy machine must not look like a fault: limits grow with the time that starts take here and now.
+A run that fails to start, and says so in one line, is counted as skipped.
 """
 
 import argparse
@@ -67,7 +67,7 @@ MOST_LIVES = 200
 
 
 class Pace:
-    """Limits of waiting, from the slowest start of a run that was seen."""
+    """Limits of waiting, from the slowest start of a run so far."""
 
     start_seconds = 0.0  # from the command to the first line of metrics
 
@@ -87,7 +87,7 @@ class Pace:
 
     @property
     def stop_seconds(self) -> float:
-        """Give a hanging run the 25 s that are promised, and time to leave."""
+        """Give a hanging run the 25 s that are promised, and time to exit."""
         return 25.0 + max(35.0, self.start_seconds)
 
 
@@ -99,7 +99,7 @@ class Broken(Exception):
 
 
 def live(args: list[str], log: Path, fault: Path, folder: Path) -> None:
-    """One life of a process: a command of agent57, with everything it says in a file."""
+    """Run a command of agent57 in a process, with its output in a file."""
     os.chdir(folder)
     os.environ[broken_envs.FAULT_FILE] = str(fault)
     handle = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_APPEND)
@@ -118,11 +118,11 @@ def live(args: list[str], log: Path, fault: Path, folder: Path) -> None:
 
 
 class Skipped(Exception):
-    """A try that could not be made; the text says why."""
+    """A try that could not be made; the message says why."""
 
 
 class Try:
-    """A folder of its own, and the processes that live in it."""
+    """One try: its folder, and the processes that run in it."""
 
     def __init__(self, folder: Path, reference: Path, rng: random.Random) -> None:
         self.run = folder / "run"
@@ -144,7 +144,7 @@ class Try:
         return process
 
     def begin(self, frames: int = FRAMES) -> multiprocessing.process.BaseProcess:
-        """Begin the run, or go on with it."""
+        """Begin the run, or resume it."""
         if (self.run / "config.json").exists():
             return self.start("resume", self.run, "--trust")
         return self.start(*OPTIONS, "--frames", frames, "--out", self.run)
@@ -171,14 +171,14 @@ class Try:
             raise Broken(f"the run could not be finished: exit code {code}")
 
     def compare(self) -> str:
-        """Compare with the run that was left alone."""
+        """Compare with the undisturbed run."""
         found = difference(result(self.left_alone()), result(self.run))
         if found:
             raise Broken(f"the result differs in {found[:3]}")
         return "identical"
 
     def left_alone(self) -> Path:
-        """Return the run that was left alone, after training it if it is the first time."""
+        """Return the undisturbed run, which is trained at the first call."""
         if not self.reference.exists():
             begun = time.monotonic()
             options = ("--frames", FRAMES, "--out", self.reference)
@@ -192,7 +192,7 @@ class Try:
         shutil.copytree(self.left_alone(), self.run)
 
     def wait_for_checkpoint(self, process: multiprocessing.process.BaseProcess) -> None:
-        """Until one more checkpoint is committed, so that a run gets on."""
+        """Wait until one more checkpoint is committed, so that the run makes progress."""
         before = set(self.run.glob("checkpoints/*.json"))
         while process.is_alive() and not set(self.run.glob("checkpoints/*.json")) - before:
             time.sleep(0.01)
@@ -248,7 +248,7 @@ def hang(attempt: Try) -> str:
 
 
 def over_before(attempt: Try) -> str:
-    """A run that was done before anything happened to it must be as the one left alone."""
+    """Check that a run that ended before anything happened equals the undisturbed run."""
     attempt.compare()
     return "over before it happened"
 
@@ -293,7 +293,7 @@ def full_disk(attempt: Try) -> str:
 
 
 def on_small_disk(attempt: Try, act: Callable[[Path, Path], None]) -> str:
-    """Do something to a run on a disk of 3 MB with ballast on it; why not, "" if it was done."""
+    """Do something to a run on a full disk of 3 MB; return why not, or "" if it was done."""
     disk = attempt.run.parent / "disk"
     disk.mkdir()
     mount = ["mount", "-t", "tmpfs", "-o", "size=3m", "tmpfs", str(disk)]
@@ -342,13 +342,13 @@ def forged(attempt: Try) -> str:
 
 
 def forge_state(attempt: Try) -> None:
-    """Change something in the state of every checkpoint, and seal them anew."""
+    """Change something in the state of every checkpoint, and write valid checksums."""
     depth = attempt.rng.randrange(3)
     change_state(attempt.run, lambda state: mutate(state, attempt.rng, depth))
 
 
 def mutate(state: Any, rng: random.Random, depth: int) -> None:  # noqa: ANN401
-    """Remove or replace something in a nest of dictionaries."""
+    """Remove or replace something in nested dictionaries."""
     key = rng.choice(sorted(state, key=str))
     if depth and isinstance(state[key], dict) and state[key]:
         mutate(state[key], rng, depth - 1)
@@ -447,7 +447,7 @@ class ClusterTry:
         self._family: dict[int, str] = {}  # every process of the run ever seen, with its identity
 
     def begin(self, frames: int = CLUSTER_FRAMES) -> subprocess.Popen[bytes]:
-        """Begin the run, or go on with it."""
+        """Begin the run, or resume it."""
         python = [sys.executable, "-m", "agent57"]
         limit = ("--cluster.answer_seconds", str(PACE.answer_seconds))
         command = [*python, *CLUSTER_OPTIONS, *limit, "--frames", str(frames), "--out"]
@@ -513,7 +513,7 @@ class ClusterTry:
         return driver.returncode
 
     def _check_leftovers(self) -> None:
-        """All processes of the run must end soon after its driver."""
+        """Check that all processes of the run end soon after its driver."""
         end = time.monotonic() + LEFTOVER_SECONDS
         while left := [pid for pid, who in self._family.items() if who and identity(pid) == who]:
             if time.monotonic() > end:
@@ -537,7 +537,7 @@ class ClusterTry:
         return self.attempt.said()
 
     def finish(self, driver: subprocess.Popen[bytes] | None = None) -> dict[str, Any]:
-        """Bring the run to its end and check its counts; its last line of metrics."""
+        """Bring the run to its end, check its counts, and return its last line of metrics."""
         while code := self.end(driver or self.begin()):
             driver, self.num_slow_starts = None, self.num_slow_starts + 1
             if not self._is_slow_start():
@@ -557,7 +557,7 @@ class ClusterTry:
         return outcome
 
     def check_counts(self) -> None:
-        """No step may be counted twice, or be neither held nor counted as lost."""
+        """Check that each step is counted once: as held, as waiting or as lost."""
         checkpoint = CheckpointStore(self.run / "checkpoints", keep=9).load()
         if checkpoint is None or checkpoint.damaged:
             raise Broken("the last checkpoint is not whole")
@@ -742,7 +742,7 @@ KINDS: dict[str, Callable[[Try], str]] = {
 
 
 def main(args: list[str] | None = None) -> int:
-    """Try everything in turns until the time is over; 1 if a promise was broken."""
+    """Try everything in turns until the time is over; return 1 if a promise was broken."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--minutes", type=float, default=60.0)
     parser.add_argument("--rounds", type=int, default=0, help="end after so many tries of each")
@@ -784,7 +784,7 @@ def main(args: list[str] | None = None) -> int:
 
 
 def table(outcomes: dict[str, Counter[str]]) -> str:
-    """Tries and outcomes of each kind, as Markdown."""
+    """Return tries and outcomes of each kind, as Markdown."""
     rows = ["| what happened | tries | outcomes |", "|---|---|---|"]
     for kind, found in outcomes.items():
         text = ", ".join(f"{count} {outcome}" for outcome, count in found.most_common())

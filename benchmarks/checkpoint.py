@@ -1,11 +1,12 @@
-"""Checkpoints of a replay of real play: time, size, what training waits for and what it pays.
+"""Measures checkpoints with a replay of real play: their time, size and cost to training.
 
     python benchmarks/checkpoint.py --transitions 10_000 1_000_000 --json checkpoint.json
 
-A laptop-scale agent on Pong whose replay is filled with blocks of random play under the paper's
-preprocessing, again and again under new ids. `first` is the checkpoint of everything, `next` one
-after another interval of play. `blocked` is how long training stands still, `cpu` what the whole
-checkpoint takes from the processor, in the background too; shares are of the default interval.
+A laptop-scale agent on Pong has a replay of random play under the paper's preprocessing. The same
+blocks fill the replay again and again under new ids. `first` is the checkpoint of everything,
+`next` a checkpoint after another interval of play. `blocked` is how long training stands still.
+`cpu` is the core time of the whole checkpoint, including the background. Shares are of the default
+interval.
 """
 
 import argparse
@@ -28,8 +29,8 @@ from agent57.runtime.parts import Parts, build
 from agent57.storage.checkpoint import CheckpointStore
 from agent57.storage.journal import resident_bytes
 
-BLOCKS_PER_EPISODE = 20  # a game of Pong lost at random
-STEPS_PER_SECOND = 60  # of a laptop run on two cores; what the next checkpoint has to add
+BLOCKS_PER_EPISODE = 20  # length of a game of Pong with random actions
+STEPS_PER_SECOND = 60  # of a laptop run on two cores; these steps are new in the next checkpoint
 
 
 def make(transitions: int, threads: int) -> Config:
@@ -43,12 +44,12 @@ def make(transitions: int, threads: int) -> Config:
 
 
 def played(parts: Parts, num_steps: int) -> list[Block]:
-    """Blocks of real play, by networks that know nothing."""
+    """Return blocks of real play, by untrained networks."""
     return [block for _ in range(num_steps) for block in parts.actor.step()[0]]
 
 
 def repeated(blocks: list[Block], period: int) -> Iterator[Block]:
-    """The same blocks as episodes without end, their bytes copied as those of new ones would be."""
+    """Yield the same blocks in endless episodes, with bytes copied as in new blocks."""
     full = [b for b in blocks if b.length == period and b.state is not None and not b.is_last]
     for number, block in enumerate(itertools.cycle(full)):
         episode, index = divmod(number, BLOCKS_PER_EPISODE)

@@ -1,10 +1,10 @@
-"""What a cluster costs: steps per second of two actors on Ray beside two actors alone.
+"""Measures the cost of a cluster: steps per second of two actors on Ray and of two alone.
 
     python benchmarks/cluster.py --scale paper --lanes-per-actor 16
 
-Alone: two processes, each of which plays an actor and does nothing with what it plays. Cluster: the
-same two actors with driver, replay shard, learner (which waits: acting is what is measured) and
-evaluator, on the same cores. They take turns in one run, and the ratio is of the medians.
+Alone: two processes, each with an actor whose blocks are thrown away. Cluster: the same two actors
+with driver, replay shard, learner and evaluator, on the same cores. The learner waits, because only
+acting is measured. Both take turns in one run, and the ratio is of the medians.
 """
 
 import argparse
@@ -101,7 +101,7 @@ def main() -> None:
             parts.start()
 
             def play_for(seconds: float) -> float:
-                """Steps per second of the cluster; it comes to rest before and after."""
+                """Return the cluster's steps per second; it is idle before and after."""
                 began, steps = time.monotonic(), parts.totals.steps
                 while time.monotonic() - began < seconds:
                     parts.call_all_who_may()

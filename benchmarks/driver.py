@@ -1,12 +1,12 @@
-"""What the driver of a cluster can conduct: core seconds per call, with workers that only answer.
+"""Measures the driver of a cluster: core seconds per call, with workers that only answer.
 
     python benchmarks/driver.py --actors 16 64 256 1024
 
-The driver, the object store and the replay shard are real. Actors answer at once with blocks that
-were recorded, learners answer at once with priorities, and the weights are of the chosen scale. A
-few processes answer for all actors, because the driver cannot tell. Core time of the driver per
-call is its limit: no driver handles more calls per second than 1 / that. Core time of the other
-processes is shown too, before any call and per answer: the costs of Ray beside the agent's work.
+The driver, the object store and the replay shard are real. Actors answer at once with recorded
+blocks, learners answer at once with priorities, and the weights have the chosen scale. A few
+processes answer for all actors, which the driver cannot notice. If a call takes the driver t core
+seconds, it can handle at most 1 / t calls per second. The core time of the other processes, before
+any call and per answer, is the cost of Ray in addition to the agent's work.
 """
 
 import argparse
@@ -20,14 +20,14 @@ import numpy as np
 from processes import core_seconds, descendants, title_of
 
 os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
-PROCESSES = 4  # that answer for all actors
-WORKERS = ("Answering", "ShardWorker")  # in the titles of processes
+PROCESSES = 4  # processes that answer for all actors
+WORKERS = ("Answering", "ShardWorker")  # words in the titles of workers' processes
 
 
 class AnsweringActor:
-    """Answers each call to play with the same blocks, as an episode of their own.
+    """Answers each call to play with the same blocks, each time as a new episode.
 
-    An episode that ends completes a window, so the replay has something to draw.
+    The end of an episode completes a window, so the replay can draw windows.
     """
 
     def __init__(self, blocks, report) -> None:
@@ -52,7 +52,7 @@ class AnsweringActor:
 
 
 class AnsweringEvaluator(AnsweringActor):
-    """Answers with a report alone."""
+    """Answers each call to play with a report only."""
 
     def play(self, weights, version, *_):
         return replace(self._report, version=version, sent=0)
@@ -80,7 +80,7 @@ class AnsweringLearner:
 
 
 class Silence:
-    """A journal that keeps nothing."""
+    """A journal that discards everything."""
 
     def add(self, scalars) -> None:
         pass
@@ -106,7 +106,7 @@ def make(args, actors: int):
 
 
 def recorded(config, networks, spec):
-    """Blocks and report of a real actor's call, a few calls after its start."""
+    """Return the blocks and report of a real actor's call, a few calls after its start."""
     import torch
 
     from agent57.learner import Learner
@@ -123,7 +123,7 @@ def recorded(config, networks, spec):
 
 
 def core_times() -> dict[str, tuple[float, int]]:
-    """Core seconds so far of Ray's own processes and of the workers, and how many there are."""
+    """Return core seconds and number of Ray's own processes and of the workers."""
     found = {"Ray": (0.0, 0), "workers": (0.0, 0)}
     for pid in descendants(os.getpid()).keys() - {os.getpid()}:
         kind = "workers" if any(word in title_of(pid) for word in WORKERS) else "Ray"
@@ -173,7 +173,7 @@ def main() -> None:
           f"{sum(x.nbytes for x in weights.values()) / 1e6:.1f} MB", flush=True)  # fmt: skip
 
     class AnsweringCalls(Calls):
-        """Hands out processes that only answer."""
+        """Starts processes that only answer."""
 
         def __init__(self) -> None:
             super().__init__()

@@ -1,4 +1,4 @@
-"""How old the embedding of an episode is at its start, by lanes and versions held.
+"""Measures how old an episode's embedding is at its start, by lanes and versions held.
 
     python benchmarks/embedding_age.py
 
@@ -21,7 +21,7 @@ SETTINGS = [(lanes, versions) for lanes in (16, 64, 256) for versions in (4, 0)]
 
 
 def mean_age(num_lanes: int, num_versions: int, num_episodes: int) -> float:
-    """Mean age of the embeddings of later episodes, when the first ones no longer matter."""
+    """Return the mean age of embeddings at the start of episodes, after a warm-up."""
     sizes = NetworkConfig(feature_size=2, embedding_size=2, inverse_head_size=2, rnd_size=2)
     make_trunk = partial(Trunk, sizes, "vector", (1,))
     curiosity = Curiosity(

@@ -1,4 +1,4 @@
-"""How the core time of an agent step grows with the replay, the episodic memory and the lanes.
+"""Measures how the core time of a step grows with replay, episodic memory and lanes.
 
     python benchmarks/growth.py --out docs/growth
 
@@ -35,14 +35,14 @@ RECORDED_LANES, RECORDED_STEPS = 8, 640
 
 
 def recorded_blocks() -> list[Block]:
-    """Blocks of whole episodes of Pong, played at random."""
+    """Return blocks of whole episodes of Pong, played at random."""
     rows = Rows(folded(record("pong", 2, 4 * RECORDED_STEPS, seed=0), RECORDED_LANES // 2))
     assembler = make_assembler(ReplayConfig(), rows.num_lanes)
     return [block for played in rows.play(rows.num_steps) for block in assembler.add(played)]
 
 
 def of_replay(size: int, seconds: float, blocks: list[Block]) -> float:
-    """Core seconds of a transition: its share of one block added and of the windows drawn."""
+    """Return core seconds per transition: its share of adding a block and drawing windows."""
     config = ReplayConfig(capacity=size)
     replay = make_replay(config)
     num_episodes = max(block.episode for block in blocks) + 1
@@ -62,7 +62,7 @@ def of_replay(size: int, seconds: float, blocks: list[Block]) -> float:
 
 
 def of_memory(size: int, seconds: float) -> float:
-    """Core seconds of the novelty of one state, against a full memory."""
+    """Return core seconds for the novelty of one state, with a full memory."""
     rng = np.random.default_rng(0)
     memory = EpisodicMemory(1, 32, CuriosityConfig(memory_size=size))
     for state in rng.standard_normal((size, 1, 32), np.float32):
@@ -73,7 +73,7 @@ def of_memory(size: int, seconds: float) -> float:
 
 
 def of_lanes(size: int, seconds: float) -> float:
-    """Core seconds of a step of one lane, when this many act together."""
+    """Return core seconds for a step of one lane, when `size` lanes act together."""
     config = make_config("agent57", "paper", "grid")
     config = dataclasses.replace(
         config,
@@ -89,7 +89,7 @@ def of_lanes(size: int, seconds: float) -> float:
 
 
 def draw(curves: dict[str, tuple[tuple[int, ...], list[float]]], out: Path) -> None:
-    """Draw all curves over the size, both axes logarithmic."""
+    """Draw all curves over the size, with logarithmic axes."""
     figure, axes = plt.subplots(figsize=(7, 4.2))
     for name, (sizes, seconds) in curves.items():
         axes.loglog(sizes, [1e3 * value for value in seconds], "o-", label=name)
@@ -103,7 +103,7 @@ def draw(curves: dict[str, tuple[tuple[int, ...], list[float]]], out: Path) -> N
 
 
 def main() -> None:
-    """Measure, print, write."""
+    """Measure, print and write."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--out", type=Path, default=Path("growth"))
     parser.add_argument("--seconds", type=float, default=2.0, help="of each measurement, by clock")

@@ -1,12 +1,12 @@
-"""Memory of a run at laptop scale: whether it grows in training, and its peak with a full replay.
+"""Measures memory of a run at laptop scale: growth in training, and peak with a full replay.
 
     python benchmarks/memory.py train --minutes 30 --figure docs/memory.png
     python benchmarks/memory.py full
 
-`train` is `agent57 train` with nothing changed but how often it writes metrics; growth is that of
-the resident memory beyond what the replay says it holds. `full` fills the replay with games played
-at random, cut and stored by the agent's own actor, and learns from it in full batches meanwhile;
-then the agent plays, learns, evaluates and writes a checkpoint as usual.
+`train` is `agent57 train`, except that it writes metrics more often. Growth is the growth of the
+resident memory minus the bytes that the replay reports. `full` fills the replay with games that the
+agent's own actor plays at random, and learns from full batches meanwhile. Then the agent plays,
+learns, evaluates and writes a checkpoint as usual.
 """
 
 import argparse
@@ -40,7 +40,7 @@ from agent57.storage.journal import Journal, resident_bytes
 
 LIMIT_GB = 6.0
 LOG_FRAMES = 4000
-REPORTS = 10  # lines, and updates, while the replay fills
+REPORTS = 10  # number of lines, and of updates, while the replay fills
 
 
 def train(game: str, minutes: float, out: Path) -> None:
@@ -58,7 +58,7 @@ def train(game: str, minutes: float, out: Path) -> None:
 
 
 def growth(out: Path, warm_up_minutes: float, figure: Path) -> dict:
-    """Resident memory of a run over its training: drawn, and its growth beyond the replay's own."""
+    """Draw resident memory over training; return its growth minus that of the replay."""
     lines = (out / "metrics.jsonl").read_text().splitlines()
     rows = [json.loads(line) for line in lines]
     names = ("seconds", "memory/resident_bytes", "replay/bytes")
@@ -96,7 +96,7 @@ def growth(out: Path, warm_up_minutes: float, figure: Path) -> dict:
 
 
 class Guess(torch.nn.Module):
-    """Stands for the value networks: values and states at random, of the right shapes."""
+    """Replaces the value networks by random values and states of the right shapes."""
 
     def __init__(self, networks: torch.nn.Module) -> None:
         super().__init__()
@@ -110,7 +110,7 @@ class Guess(torch.nn.Module):
 
 
 class Boredom:
-    """Stands for curiosity: intrinsic rewards at random, no networks."""
+    """Replaces curiosity by random intrinsic rewards, without networks."""
 
     def __init__(self, curiosity, rng: np.random.Generator) -> None:
         self._curiosity = curiosity
@@ -124,7 +124,7 @@ class Boredom:
 
 
 def fill(config: Config, parts: Parts) -> None:
-    """Play at random until the replay is full; an update now and then."""
+    """Play at random until the replay is full, with a few updates meanwhile."""
     player: Player = parts.actor.player
     value, curiosity = player.networks.value, player.curiosity
     player.networks.value = Guess(value)
@@ -155,7 +155,7 @@ def update(config: Config, parts: Parts) -> None:
 
 
 def full(game: str, num_updates: int) -> dict:
-    """Peak memory of the process with a full replay."""
+    """Return the peak memory of the process with a full replay."""
     config = make_config("agent57", "laptop")
     config = replace(config, env=replace(config.env, name=game))
     keep_freed_memory()

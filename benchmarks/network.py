@@ -1,13 +1,13 @@
-"""Four Ray nodes with a real network between them: bytes beside the prediction, a cut, a slow node.
+"""Four Ray nodes on a real network: measured and predicted bytes, a slow node, a cut node.
 
     python benchmarks/network.py --out network --mbits 1000 --delay-ms 10      # needs root and ip
 
 Each node is a network namespace on a bridge; `tc` limits what a node sends. With a delay, a thread
 of this script carries the packets instead of the bridge, because many kernels lack `netem`. The
-head holds driver, learner, replay and evaluator; every node has room for one actor. Measured are
-the bytes that leave each node and those that reach it, beside what steps and published weights
-should take. Then one node is slowed to a fiftieth of its bandwidth, and one is cut off for a minute
-and comes back.
+head holds driver, learner, replay and evaluator. Every node has room for one actor. The script
+measures the bytes that leave and reach each node, and compares them with the prediction from steps
+and published weights. Then one node is slowed to a fiftieth of its bandwidth, and another is cut
+off for a minute and comes back.
 """
 
 import argparse
@@ -38,7 +38,7 @@ OFFLOAD_BYTES, ADDRESS_BYTES, FRAME_BYTES = 10, 6, 2**17
 
 
 def ip(*args: str) -> str:
-    """Run `ip`; what it prints."""
+    """Run `ip` and return its output."""
     return subprocess.run(["ip", *args], check=True, capture_output=True, text=True).stdout
 
 
@@ -47,7 +47,7 @@ def address(index: int) -> str:
 
 
 def wait_for(condition: Callable[[], object], what: str) -> float:
-    """Wait until something holds; the seconds it took."""
+    """Wait until a condition holds; return the seconds it took."""
     begun = time.monotonic()
     while not condition():
         if time.monotonic() - begun > PATIENCE_SECONDS:
@@ -66,9 +66,9 @@ def end_all_on(index: int) -> None:
 
 
 class DelayedSwitch(threading.Thread):
-    """Carries packets between the links of the nodes, each some time after it came.
+    """Carries packets between the links of the nodes, each with a delay.
 
-    Packets keep the header that says which checksums and segments the kernel still owes them, so
+    Packets keep the header that says which checksums and segments the kernel has still to make, so
     they may be as large as the kernel makes them.
     """
 
@@ -121,7 +121,7 @@ class DelayedSwitch(threading.Thread):
 
 
 class Network:
-    """Namespaces on a bridge or a delayed switch, each with a link of its own."""
+    """Namespaces on a bridge or a delayed switch, each with its own link."""
 
     def __init__(self, mbits: float, delay_ms: float) -> None:
         self.remove()
@@ -141,7 +141,7 @@ class Network:
             DelayedSwitch(devices, delay_ms / 2000).start()
 
     def limit(self, index: int, mbits: float) -> None:
-        """Limit what a node sends, and what is sent to it."""
+        """Limit the bandwidth from a node and to it."""
         burst = f"{max(32, int(mbits * 0.25))}kb"
         shaped = ["root", "handle", "1:", "tbf", "rate", f"{mbits}mbit", "burst", burst]
         for where, device in ((["-n", NAMES[index]], "eth0"), ([], f"a57-b{index}")):
@@ -153,7 +153,7 @@ class Network:
         ip("link", "set", f"a57-b{index}", "down" if is_cut else "up")
 
     def traffic(self) -> list[tuple[int, int]]:
-        """Bytes that each node has sent and received."""
+        """Return the bytes that each node has sent and received."""
         found = []
         for index in range(len(NAMES)):  # what the bridge receives from a node, the node has sent
             counters = Path(f"/sys/class/net/a57-b{index}/statistics")
@@ -218,7 +218,7 @@ class Nodes:
                 self.start_ray(index)
 
     def is_up(self, name: str) -> bool:
-        """Whether Ray says that a node runs; on a busy machine it may take several attempts."""
+        """Whether Ray reports that a node runs, after several attempts for a busy machine."""
         self.keep_ray()
         return "Ray runtime started" in (self.out / f"{name}.log").read_text(errors="replace")
 
@@ -235,7 +235,7 @@ class Nodes:
 
 
 def measure(run: Path, network: Network, nodes: Nodes, seconds: float) -> dict:
-    """Bytes and steps between two lines of metrics that are some seconds apart."""
+    """Return bytes and steps between two lines of metrics, `seconds` apart."""
 
     def line() -> dict:
         before = newest(run / "metrics.jsonl").get("frames", 0)
@@ -261,7 +261,7 @@ def measure(run: Path, network: Network, nodes: Nodes, seconds: float) -> dict:
 
 
 def predicted(run: Path, found: dict) -> dict:
-    """What blocks and weights should take, by the sizes that `agent57 plan` counts with."""
+    """Return the bytes of blocks and weights that `agent57 plan` predicts."""
     from agent57.envs.make import check_env
     from agent57.planning.sizes import count_sizes
     from agent57.storage.folder import read_config

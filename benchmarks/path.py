@@ -1,10 +1,10 @@
-"""Which files, and how many of their lines, a transition passes from actor to learner.
+"""Counts the files and lines that a transition passes from actor to learner.
 
     python benchmarks/path.py
 
 Runs a tiny agent on Pong in one process under Python's profiler. Lists every file of the package
 with a function that ran between an actor's step and the learner's update, except settings and
-records. Two counts: all lines of these files, and the lines of the functions that ran.
+records. Prints two counts: all lines of these files, and the lines of the functions that ran.
 """
 
 import sys
@@ -24,7 +24,7 @@ from agent57.runtime.parts import Parts, build
 
 ROOT = Path(agent57.__file__).parent
 STEPS = 60
-# The loop itself, which this script stands in for, and the bandit, asked when an episode begins.
+# The loop itself, which this script replaces, and the bandit, which chooses an arm per episode.
 BESIDE = ("runtime/inline.py", "bandit.py")
 ASIDE = ("config.py", "types.py")  # settings and records
 
@@ -42,7 +42,7 @@ def step(config: Config, parts: Parts, ratio: SamplesPerInsert) -> None:
 
 
 def num_lines(code: CodeType) -> int:
-    """Lines of a function from its first to its last statement."""
+    """Return the number of lines of a function from its first to its last statement."""
     lines = [line for _, _, line in code.co_lines() if line]
     return max(lines) - code.co_firstlineno + 1
 

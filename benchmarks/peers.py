@@ -1,16 +1,16 @@
-"""Training speed beside other agents: agent steps and learned timesteps per second of a core.
+"""Compares training speed with other agents: steps and learned timesteps per core second.
 
     pip install stable-baselines3 opencv-python-headless   # for this script alone
     python benchmarks/peers.py --turns 3
     python benchmarks/peers.py --rival my_checkout.py # an agent that you have checked out yourself
 
 All agents train on Pong from pixels with one thread of torch and take turns in one process. Core
-time is compared: other programs of the machine hardly change it. What an agent learns is counted
-too, because a step of acting is cheap for an agent that hardly learns.
+time is compared, because other programs on the machine hardly change it. Learned timesteps are
+counted too, because steps are cheap for an agent that hardly learns.
 
-A rival's file adds its checkout to `sys.path` and defines `make()`, which returns a function. The
-function plays and learns for at least so many agent steps, and returns the steps played and the
-timesteps learned from.
+A rival's file adds its checkout to `sys.path` and defines `make()`, which returns a function. This
+function takes a number of agent steps, plays and learns for at least so many, and returns the steps
+played and the timesteps learned from.
 """
 
 import argparse
@@ -30,7 +30,7 @@ Turn = Callable[[int], tuple[int, int]]
 
 
 def agent57(scale: str, precision: str) -> Turn:
-    """The inline runtime without evaluator and records, which rivals do not have either."""
+    """Return the inline runtime without evaluator and records, which rivals lack too."""
     from agent57.defaults import default_config
     from agent57.replay.buffer import SamplesPerInsert
     from agent57.runtime.parts import build
@@ -62,7 +62,7 @@ def agent57(scale: str, precision: str) -> Turn:
 
 
 def sb3_dqn() -> Turn:
-    """DQN of Stable-Baselines3 with the settings of its zoo for Atari, but for the warm-up."""
+    """Return DQN of Stable-Baselines3 with its zoo's Atari settings, except the warm-up."""
     import ale_py
     import gymnasium
     from stable_baselines3 import DQN

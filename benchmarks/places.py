@@ -1,10 +1,10 @@
-"""Where each arm of a run goes in Montezuma's Revenge: a map of positions in the first room.
+"""Maps where each arm of a run goes in the first room of Montezuma's Revenge.
 
     python benchmarks/places.py runs/montezuma --episodes 3 --out places.png
 
 The run may still be training: its newest checkpoint plays, so maps of several moments show how the
 visited part of the room grows. Rooms and positions are read from the console's memory for this map
-alone; no agent sees them.
+only. No agent sees them.
 """
 
 import argparse
@@ -28,7 +28,7 @@ TOP = 320  # row of the screen = TOP - y
 
 
 def first_screen(run: TrainedRun) -> np.ndarray:
-    """The first room in colour."""
+    """Return the first room in colour."""
     env = AtariEnv(run.config.env.name, 1, run.config.env, in_colour=True)
     env.reset(np.ones(1, bool), np.zeros(1, np.int64))
     screen = env.render(0).copy()

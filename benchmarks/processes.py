@@ -1,4 +1,4 @@
-"""The processes of a run on a cluster: what they are, their memory and their core time."""
+"""Titles, memory and core time of the processes of a run on a cluster."""
 
 import json
 import os
@@ -10,7 +10,7 @@ PAGE, TICK = os.sysconf("SC_PAGE_SIZE"), os.sysconf("SC_CLK_TCK")
 
 
 def descendants(root: int) -> dict[int, str]:
-    """Processes below one, with what they are."""
+    """Return all descendants of a process, with their titles."""
     parents, titles = {}, {}
     for path in Path("/proc").glob("[0-9]*"):
         try:
@@ -37,7 +37,7 @@ def title_of(pid: int) -> str:
 
 
 def identity(pid: int) -> str:
-    """The time of a process's birth, which tells it from another with its number; "" if none."""
+    """Return the start time of a process, which no later process shares; "" if it is dead."""
     try:
         fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
     except OSError:
@@ -51,7 +51,7 @@ def kind_of(title: str) -> str:
 
 
 def resident(pid: int) -> int:
-    """Bytes of RAM, memory that is shared with others included."""
+    """Return the bytes of RAM of a process, including shared memory."""
     try:
         return int(Path(f"/proc/{pid}/statm").read_text().split()[1]) * PAGE
     except (OSError, IndexError):
@@ -59,7 +59,7 @@ def resident(pid: int) -> int:
 
 
 def shared(pid: int) -> int:
-    """Bytes of RAM that are shared with others: libraries, and objects in Ray's store."""
+    """Return the bytes of shared RAM of a process: libraries, and objects in Ray's store."""
     try:
         return int(Path(f"/proc/{pid}/statm").read_text().split()[2]) * PAGE
     except (OSError, IndexError):
@@ -75,7 +75,7 @@ def core_seconds(pid: int) -> float:
 
 
 def by_kind(pids: dict[int, str], measure) -> Counter:
-    """Sums of a measure over the processes of each kind."""
+    """Sum a measure over the processes of each kind."""
     total: Counter = Counter()
     for pid, kind in pids.items():
         total[kind] += measure(pid)
@@ -83,7 +83,7 @@ def by_kind(pids: dict[int, str], measure) -> Counter:
 
 
 def newest(file: Path) -> dict:
-    """The last whole line of a file of JSON lines."""
+    """Return the last whole line of a file of JSON lines."""
     try:
         return json.loads(file.read_text().splitlines()[-1])
     except (OSError, IndexError, ValueError):

@@ -1,11 +1,11 @@
-"""Replay in depth: the parts of a transition's bytes, rates with more play than `agent57 bench`, a
-replay that is really full, and the cost of an index operation by the number of windows.
+"""Measures the replay in depth: the parts of a transition's bytes, rates with more play than in
+`agent57 bench`, a replay that is really full, and index operations by the number of windows.
 
     python benchmarks/replay.py --json replay.json
     python benchmarks/replay.py --fill 5_000_000     # really fill it, and report resident memory
 
-Play is a uniformly random policy under the paper's preprocessing; recurrent states are of the
-paper's size and random, so they do not compress and are counted in full.
+Play is a uniformly random policy under the paper's preprocessing. Recurrent states have the paper's
+size and random values, so they do not compress and are counted in full.
 """
 
 import argparse
@@ -29,14 +29,14 @@ from agent57.types import Played
 
 
 def insert(rows: Rows, replay: Replay, assembler: Assembler, num_steps: int) -> float:
-    """Play into the replay; seconds."""
+    """Add recorded play to the replay; return the seconds it took."""
     begun = time.perf_counter()
     play_into(rows.play(num_steps), replay, assembler)
     return time.perf_counter() - begun
 
 
 def measure_bytes(recordings: dict[str, Recording]) -> dict:
-    """Memory per transition of each game at each level, with its parts at the last level."""
+    """Return memory per transition of each game at each level, with parts at the last level."""
     figures: dict = {}
     for level in (1, 3):
         for game, recording in recordings.items():
@@ -61,7 +61,7 @@ def measure_bytes(recordings: dict[str, Recording]) -> dict:
 
 
 def measure_scaling(sizes: tuple[int, ...], repeats: int = 200) -> dict:
-    """Microseconds of a draw, a write-back of 64 windows and an insert, by number of windows."""
+    """Return microseconds of drawing and reprioritising 64 windows and inserting, by size."""
     sequence = SequenceConfig(trace_length=2, replay_period=1)
     layout = dataclasses.replace(
         LAYOUT, observation_shape=(1,), num_actions=2, num_values=1, num_cores=1, state=1
@@ -103,7 +103,7 @@ def measure_scaling(sizes: tuple[int, ...], repeats: int = 200) -> dict:
 
 
 def measure_fill(rows: Rows, num_transitions: int) -> dict:
-    """Fill a replay with play and go on for a tenth more, so that eviction is in the figure."""
+    """Fill a replay with play, and add a tenth more, so that eviction is measured too."""
     config = ReplayConfig(capacity=num_transitions)
     assembler = make_assembler(config, rows.num_lanes)
     insert(rows, make_replay(config), assembler, rows.num_steps)  # fills the assembler's memory

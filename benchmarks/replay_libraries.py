@@ -1,12 +1,13 @@
-"""The replay beside two libraries one might pick instead, on the same play: memory per transition
-and sampled windows per second (64 windows of 160 steps and the bootstrap observation).
+"""Compares the replay with two libraries on the same play: memory per transition and sampled
+windows per second (64 windows of 160 steps and the bootstrap observation).
 
     pip install flashbax cpprb       # for this script alone; the package needs neither
     python benchmarks/replay_libraries.py --json libraries.json
 
 flashbax (PrioritisedTrajectoryBuffer) keeps single steps, so the recurrent state is stored with
 every step. cpprb (PrioritizedReplayBuffer) draws fixed items, so a window is an item and overlaps
-are stored twice. Neither compresses, nor has to deliver time-major batches here; ours does.
+are stored twice. Our replay compresses and delivers time-major batches. The libraries do neither
+here.
 """
 
 import argparse
@@ -38,7 +39,7 @@ Filled = tuple[float, Callable[[], object]]  # bytes per transition, and a funct
 
 
 def random_states(count: int) -> np.ndarray:
-    """Recurrent states of the paper's size."""
+    """Return random recurrent states of the paper's size."""
     rng = np.random.default_rng(0)
     return rng.normal(size=(count, *LAYOUT.state_shape)).astype(np.float32)
 

@@ -1,13 +1,13 @@
-"""PPO and DQN of Stable-Baselines3 with their default settings, on the tasks of the desk suite.
+"""Trains PPO and DQN of Stable-Baselines3 with default settings on the tasks of the desk suite.
 
     pip install -e '.[baselines]'       # for this script alone; the package does not need it
     python benchmarks/sb3_baselines.py --out runs/desk/baselines.json
     agent57 suite desk --out runs/desk  # puts them into its table and figure
 
-Each task gets as many steps as agent57 gets in the desk suite. Atari is left out: 10 million steps
-are the usual budget there, and others have published them. MiniGrid's image is flattened for the
-default MLP. The final policy plays deterministically, as `evaluate_policy` does by default. Results
-are written after each run, and a run that is in the file already is not repeated.
+Each task gets as many steps as agent57 gets in the desk suite. Atari is left out, because results
+with its usual budget of 10 million steps are published. MiniGrid's image is flattened for the
+default MLP. The final policy plays deterministically, the default of `evaluate_policy`. Results are
+written after each run, and a run that is already in the file is not repeated.
 """
 
 import argparse

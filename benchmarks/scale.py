@@ -1,15 +1,15 @@
-"""A run of `agent57 train` beside its prediction: core time, memory, and what survives kills.
+"""Compares a run of `agent57 train` with its prediction, and checks that it survives kills.
 
     python benchmarks/scale.py --actors 16 --lanes-per-actor 16 --minutes 20 --kill --out scale-16
     python benchmarks/scale.py --actors 1 --seconds 60 --scale laptop --out scale-1
 
-Runs on this machine until learning has begun, measures for a while, and prints core seconds per
-agent step, steps per second, memory by kind of process, the samples per insert and the rate of
-calls, each beside what `agent57 plan` says. Core time is compared, because other programs do not
-change it much: the clock then follows from the cores that a run gets. With --kill an actor and the
-learner are killed half way, and the measurement begins anew when the actor plays and the learner
-learns again; at the end the run is stopped, resumed until it plays and learns, and stopped again.
-Options of `agent57 train` follow after --.
+Runs on this machine until learning has begun, and then measures for a while. Prints core seconds
+per agent step, steps per second, memory by kind of process, samples per insert and the rate of
+calls, each with the prediction of `agent57 plan`. Core time is compared, because other programs
+hardly change it. Wall time follows from the cores that a run gets. With --kill, an actor and the
+learner are killed half way, and the measurement begins again once both work again. At the end the
+run is stopped, resumed until it plays and learns, and stopped again. Options of `agent57 train`
+follow after --.
 """
 
 import argparse
@@ -28,7 +28,7 @@ WAIT_SECONDS = 2.0
 
 
 class Run:
-    """A process of `agent57`, and what its folder says."""
+    """A process of `agent57`, and the records in its folder."""
 
     def __init__(self, command: list[str], run: Path, log: Path) -> None:
         self.metrics = run / "metrics.jsonl"
@@ -51,7 +51,7 @@ class Run:
         return self.wait_until(lambda found: found.get("frames", 0) > before)
 
     def sample(self) -> dict:
-        """Counters of the newest line of metrics, when it has just been written."""
+        """Wait for a new line of metrics; return it with what all processes use at that time."""
         line = self.next_line()
         pids = descendants(self.driver.pid)
         return {
@@ -77,7 +77,7 @@ class Run:
         print(f"killed {kind} {pids[0]}", flush=True)
 
     def kill_and_wait(self) -> None:
-        """Kill an actor and the learner, and see both at work again."""
+        """Kill an actor and the learner, and wait until both work again."""
         begun = time.monotonic()
         self.kill("ActorWorker")
         self.kill("LearnerWorker")
@@ -102,7 +102,7 @@ class Run:
 
 
 def store_bytes() -> int:
-    """Bytes in the shared memory of the machine, where Ray's store of objects is."""
+    """Return the bytes in use in the machine's shared memory, where Ray's object store is."""
     found = os.statvfs("/dev/shm")
     return (found.f_blocks - found.f_bfree) * found.f_frsize
 

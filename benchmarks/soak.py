@@ -1,8 +1,8 @@
-"""A cluster under fire: an actor is killed every minute; memory, limiter and returns are recorded.
+"""Kills an actor of a cluster every minute, and records memory, samples per insert and returns.
 
     python benchmarks/soak.py --minutes 30 --out soak
 
-Writes soak/soak.csv (one row per sample), soak/soak.png and prints a verdict: memory of all
+Writes soak/soak.csv (one row per sample) and soak/soak.png. Prints a verdict: memory of all
 processes after the warm-up, samples per insert, restarts, returns of the evaluator.
 """
 

@@ -1,17 +1,17 @@
-"""How fast the live page opens a week's run, and what watching costs a training.
+"""Measures how fast the live page opens a week's run, and what watching costs a training.
 
     python benchmarks/watching.py week            a made-up folder, opened as `agent57 watch` does
-    python benchmarks/watching.py glances         core time of telling what lanes do, per writing
+    python benchmarks/watching.py glances         core time of describing lanes, per write
     python benchmarks/watching.py turns           core time of a training with and without a page
 
 `week` writes 100,000 lines of metrics and a million episodes, then times reading, building the page
 and building a zoomed page. Times are core seconds and wall seconds of one thread.
 
-`turns` trains tiny Pong with one seed, in turns alone, with `agent57 watch` and a client that reads
-its events, and with a headless browser that shows its page. It prints the core time of the training
-process alone. The training counts the core time that it spends on showing itself, which is all it
-does for a watcher: the rest of a difference is what other processes do to its caches. All runs must
-have played the same episodes.
+`turns` trains tiny Pong with one seed in three ways, which take turns: without a watcher, with
+`agent57 watch` and a client that reads its events, and with a headless browser that shows its page.
+It prints the core time of the training process. The training also counts the core time that it
+spends for a watcher. Any other difference comes from the effect of other processes on its caches.
+All runs must have played the same episodes.
 """
 
 import argparse
@@ -35,11 +35,11 @@ from agent57.watch.followed_runs import FollowedRuns
 
 NUM_LINES, NUM_EPISODES = 100_000, 1_000_000
 LOG_FRAMES = 10_000
-EVALUATED = 20  # every so many episodes one is an evaluation episode
+EVALUATED = 20  # one of this many episodes is an evaluation episode
 
 
 def write_week(path: Path) -> None:
-    """A run folder as large as that of a week's training."""
+    """Write a run folder as large as that of a week's training."""
     path.mkdir(parents=True)
     config = make_config("agent57", "paper")
     run = replace(config.run, frames=NUM_LINES * LOG_FRAMES)
@@ -170,7 +170,7 @@ def turns(folder: Path, rounds: int, frames: int = 6000, port: int = 5857) -> No
 
 
 def train_once(out: Path, frames: int, watcher: str, port: int) -> tuple[float, float]:
-    """Core seconds of showing lanes, and of all else, of one training."""
+    """Train once; return core seconds for showing lanes, and for everything else."""
     command = WATCHERS[watcher]
     beside = []
     if command is not None:

@@ -1,4 +1,4 @@
-"""Adapt environments that do not fit as they are: an old interface, a large picture.
+"""Adapt environments that do not fit unchanged: an old interface, a large picture.
 
 In this folder, with the packages installed:
 
@@ -17,7 +17,7 @@ SIZE = 84  # rows and columns of a small screen
 
 
 class Crafter(gymnasium.Env[np.ndarray, int]):
-    """Crafter (pip install crafter) speaks the interface of old Gym; this is today's."""
+    """Adapt Crafter (pip install crafter), which has old Gym's interface, to Gymnasium's."""
 
     metadata = {"render_modes": ["rgb_array"], "render_fps": 10}
 
@@ -32,14 +32,14 @@ class Crafter(gymnasium.Env[np.ndarray, int]):
         self.action_space = spaces.Discrete(self._game.action_space.n)
 
     def get_action_meanings(self) -> list[str]:
-        """Names for the film of an episode."""
+        """Return the names of the actions, for the film of an episode."""
         return list(self._game.action_names)
 
     def reset(
         self, *, seed: int | None = None, options: dict[str, Any] | None = None
     ) -> tuple[np.ndarray, dict[str, Any]]:
         super().reset(seed=seed)
-        # A game numbers its episodes, so a new game makes the episode follow from the seed alone.
+        # A game's episodes depend on their number too. A new game depends on the seed only.
         number = int(self.np_random.integers(2**31 - 1))
         self._game = self._make(length=self._length, seed=number)
         return self._game.reset(), {}
@@ -54,12 +54,12 @@ class Crafter(gymnasium.Env[np.ndarray, int]):
 
 
 def crafter(render_mode: str | None = None, length: int = 10_000) -> Crafter:
-    """Make Crafter; `--env-kwargs length=500` for short episodes."""
+    """Make Crafter; `--env-kwargs length=500` makes short episodes."""
     return Crafter(render_mode, length)
 
 
 class SmallScreen(gymnasium.ObservationWrapper):
-    """Shows the part `screen` of an observation in grey, 84 x 84; other parts stay."""
+    """Shows the part `screen` of an observation in grey, 84 x 84; other parts are unchanged."""
 
     def __init__(self, env: gymnasium.Env[Any, Any]) -> None:
         super().__init__(env)
@@ -73,5 +73,5 @@ class SmallScreen(gymnasium.ObservationWrapper):
 
 
 def small_screen(env: gymnasium.Env[Any, Any]) -> SmallScreen:
-    """Wrap ViZDoom, whose screen of 240 x 320 colours takes a large network."""
+    """Wrap ViZDoom, whose screen of 240 x 320 pixels in colour needs a large network."""
     return SmallScreen(env)

@@ -11,7 +11,7 @@ import agent57
 
 
 def interval(returns: list[float], num_draws: int = 2000) -> tuple[float, float]:
-    """The middle 95 % of the means of resampled seeds."""
+    """Return the middle 95 % of the means of resampled seeds."""
     rng = np.random.default_rng(0)
     draws = rng.choice(returns, size=(num_draws, len(returns))).mean(axis=1)
     low, high = np.percentile(draws, [2.5, 97.5])
@@ -24,7 +24,7 @@ def main(
     scale: str = "tiny",
     num_seeds: int = 3,
 ) -> dict[str, list[float]]:
-    """Train each agent with each seed; the mean return of each run."""
+    """Train each agent with each seed; return the mean return of each run."""
     returns: dict[str, list[float]] = {"agent57": [], "r2d2": []}
     for agent, scores in returns.items():
         for seed in range(num_seeds):

@@ -1,6 +1,7 @@
 """Train on an environment of your own: any Gymnasium class with discrete actions.
 
-The observation is a Dict. The agent sees all of it: images go to convolutions, numbers beside them.
+The observation is a Dict. The agent sees all of it: images go to convolutions, and numbers join
+their output.
 
 python examples/own_environment.py [FRAMES]
 """
@@ -16,7 +17,7 @@ import agent57
 
 
 class Corridor(gymnasium.Env):
-    """Walk to the end of a corridor whose length is told at the start."""
+    """Walk to the end of a corridor. The first observation tells its length."""
 
     action_space = spaces.Discrete(2)
     observation_space = spaces.Dict(
@@ -45,7 +46,7 @@ class Corridor(gymnasium.Env):
 
 
 def main(frames: int = 20_000, out: str = "runs/example-corridor", scale: str = "tiny") -> float:
-    """Train on the class; the mean return."""
+    """Train on the class; return the mean return."""
     run = agent57.train(
         env=Corridor,
         env_kwargs={"longest": 10},

@@ -1,4 +1,4 @@
-"""Bring a family of arms of your own: two discounts, each with and without curiosity.
+"""Define your own family of arms: two discounts, each with and without curiosity.
 
 python examples/own_family.py [FRAMES]
 """
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 def two_horizons(config: "FamilyConfig") -> list[tuple[float, float]]:
-    """Four arms as (beta, gamma): arm 0 must not be curious."""
+    """Return four arms as (beta, gamma); arm 0 must not be curious."""
     far, near = 0.99, 0.9
     return [(0.0, far), (0.0, near), (config.max_beta, far), (config.max_beta, near)]
 

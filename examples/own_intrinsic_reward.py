@@ -1,4 +1,4 @@
-"""Bring an intrinsic reward of your own: 1 / sqrt(visits) of a cell, counted in each episode.
+"""Define your own intrinsic reward: 1 / sqrt(visits) of a cell, counted in each episode.
 
 python examples/own_intrinsic_reward.py [FRAMES]
 """
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 class Counts:
-    """Counts the observations of each lane's episode; the more visits, the less reward."""
+    """Counts the observations in each lane's episode; more visits give less reward."""
 
     def __init__(self, num_lanes: int, spec: "EnvSpec") -> None:
         self._visits: list[Counter[str]] = [Counter() for _ in range(num_lanes)]
@@ -49,7 +49,7 @@ agent57.register_intrinsic_reward("counts", Counts)
 
 
 def main(frames: int = 50_000, out: str = "runs/example-counts", scale: str = "tiny") -> float:
-    """Train on a chain that needs exploration; the mean return."""
+    """Train on a chain that needs exploration; return the mean return."""
     run = agent57.train(
         env="toy/chain", scale=scale, frames=frames, out=out, curiosity={"own_reward": "counts"}
     )

@@ -1,4 +1,4 @@
-"""Bring a torso and a controller of your own: a small MLP, and Thompson sampling over arms.
+"""Define your own torso and controller: a small MLP, and Thompson sampling over arms.
 
 python examples/own_torso_and_controller.py [FRAMES]
 """
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 def make_torso(shape: tuple[int, ...]) -> "nn.Module":
-    """Two dense layers, from observations [N, *shape] to features [N, 64]."""
+    """Return two dense layers, from observations [N, *shape] to features [N, 64]."""
     from torch import nn
 
     first = nn.Linear(int(np.prod(shape)), 64)
@@ -25,19 +25,19 @@ def make_torso(shape: tuple[int, ...]) -> "nn.Module":
 
 
 class Thompson:
-    """Draws a plausible mean return of each arm, and plays the arm whose draw is highest."""
+    """Draws a plausible mean return for each arm, and plays the arm with the highest draw."""
 
     def __init__(
         self, config: "ControllerConfig", num_arms: int, lane: int, rng: np.random.Generator
     ) -> None:
         self._rng = rng
-        self._sums = np.zeros((3, num_arms))  # plays, returns and their squares
+        self._sums = np.zeros((3, num_arms))  # sums of plays, returns and squared returns
 
     def select(self) -> int:
         plays, means = self.statistics()
         spread = np.sqrt(np.maximum(self._sums[2] / np.maximum(plays, 1) - means**2, 0)) + 1e-3
         draws = self._rng.normal(means, spread / np.sqrt(np.maximum(plays, 1)))
-        return int(np.argmax(np.where(plays > 0, draws, np.inf)))  # arms that wait come first
+        return int(np.argmax(np.where(plays > 0, draws, np.inf)))  # unplayed arms come first
 
     def observe(self, arm: int, episode_return: float) -> None:
         self._sums[:, arm] += [1, episode_return, episode_return**2]
@@ -62,7 +62,7 @@ agent57.register_controller("thompson", Thompson)
 
 
 def main(frames: int = 50_000, out: str = "runs/example-torso", scale: str = "tiny") -> float:
-    """Train CartPole with both parts; the mean return."""
+    """Train CartPole with both parts; return the mean return."""
     run = agent57.train(
         env="CartPole-v1",
         scale=scale,

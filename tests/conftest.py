@@ -1,7 +1,7 @@
-"""Shapes are checked while testing: jaxtyping annotations of `ops` and `nets` are enforced.
+"""Checks shapes while testing: jaxtyping annotations of `ops` and `nets` are enforced.
 
-Not in whole runs, a third of whose time that would be: the tests of learner, players, curiosity and
-evaluator call the same networks and formulas.
+Shapes are not checked in whole runs, where it would take a third of the time. The tests of learner,
+players, curiosity and evaluator call the same networks and formulas.
 """
 
 from collections.abc import Iterator

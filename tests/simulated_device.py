@@ -1,8 +1,8 @@
 """A device that is not the CPU, on machines without a GPU: torch's `meta` device, made strict.
 
-`meta` tensors have shapes but no data. As on a GPU, an operation must not mix them with tensors of
-the CPU; `meta` itself lets matrix products, convolutions and indexing pass, so every operation is
-checked here. Copies back to the CPU, which `meta` refuses, read as zeros.
+`meta` tensors have shapes but no data. As on a GPU, an operation must not mix them with CPU
+tensors. `meta` itself allows mixed matrix products, convolutions and indexing, so every operation
+is checked here. Copies back to the CPU, which `meta` refuses, return zeros.
 """
 
 from typing import Any
@@ -25,7 +25,7 @@ class MixedDevices(RuntimeError):
 
 
 class SimulatedDevice(TorchDispatchMode):
-    """Runs operations as a device of its own would; counts those that the device did."""
+    """Runs operations as a separate device would, and counts the operations of this device."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -45,7 +45,7 @@ class SimulatedDevice(TorchDispatchMode):
         if operation != COPY:
             may_mix = operation in INDEXED and tensors[0].is_meta
             checked = tensors[:1] if may_mix else tensors
-            # A number of the CPU may meet tensors of a GPU, if it has no dimension.
+            # A CPU tensor without dimensions may be combined with tensors of a GPU.
             devices = {x.device.type for x in checked if x.dim()}
             if len(devices) > 1:
                 raise MixedDevices(f"{func} on {sorted(devices)}")

@@ -1,4 +1,4 @@
-"""Small agents, a task that is truncated, made-up batches, stand-ins for journal and session."""
+"""Small agents, a task with truncation, made-up batches, replacements for journal and session."""
 
 from dataclasses import replace
 from typing import Any, Literal
@@ -28,9 +28,9 @@ SPEC = EnvSpec(
 
 
 def small_config(agent: str = "agent57", **sections: dict[str, Any]) -> Config:
-    """A preset with networks of a few units and windows of eight steps; sections as changes.
+    """Return a preset with tiny networks, windows of eight steps, and changes by section.
 
-    Presets that differ in the length of their windows alone are the same here.
+    Presets that differ only in the length of their windows are equal here.
     """
     config = make_config(agent, "tiny")
     sizes = {
@@ -50,15 +50,15 @@ def small_config(agent: str = "agent57", **sections: dict[str, Any]) -> Config:
 
 
 def changed(config: Config, **sections: dict[str, Any]) -> Config:
-    """The configuration with fields of its sections replaced."""
+    """Return the configuration with fields of its sections replaced."""
     new = {name: replace(getattr(config, name), **fields) for name, fields in sections.items()}
     return replace(config, **new)
 
 
 class Walk:
-    """Where one is depends on every action; an episode is truncated after `max_steps`.
+    """A task whose place depends on every action, truncated after `max_steps`.
 
-    With `terminates`, it ends for good at some places.
+    With `terminates`, an episode terminates at some places.
     """
 
     optimal_return = float("nan")
@@ -107,7 +107,7 @@ def networks_of(
     num_arms: int = 3,
     squash_epsilon: float = 1e-3,
 ) -> Networks:
-    """Networks for a made-up task; those of one arm are not curious."""
+    """Return networks for a made-up task; an agent with one arm is not curious."""
     config = Config(
         network=network,
         family=FamilyConfig(arms=num_arms),
@@ -132,7 +132,7 @@ def random_batch(
     seed: int = 0,
     spec: EnvSpec = SPEC,
 ) -> Batch:
-    """Windows with these numbers of valid rows; those that are short terminated."""
+    """Return windows with these numbers of valid rows; short windows end by termination."""
     rng = torch.Generator().manual_seed(seed)
     T, B, A = config.sequence.window_length, len(lengths), spec.num_actions
     networks = make_networks(config, spec)
@@ -193,7 +193,7 @@ class Notes:
 
 
 class Sitting:
-    """A session that nobody interrupts, or that stops after some steps."""
+    """A session that is never interrupted, or that stops after some steps."""
 
     def __init__(self, max_ticks: int | None = None) -> None:
         self.num_ticks = 0
@@ -208,7 +208,7 @@ class Sitting:
 
 
 def same_tree(first: Any, second: Any) -> bool:
-    """Whether two nests of containers, tensors and numbers are equal, bit for bit."""
+    """Whether two nested containers of tensors and numbers are equal, bit for bit."""
     if isinstance(first, torch.Tensor):
         return torch.equal(first, second)
     if isinstance(first, dict):

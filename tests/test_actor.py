@@ -131,7 +131,7 @@ def test_weights_are_pulled_every_pull_period_steps() -> None:
     env = walk(3)
     actor = Actor(CONFIG, env, layout_of(CONFIG, env), published, CPU)
     for step in range(12):
-        if step == 6:  # after the pull of step 5: seen from step 10 on
+        if step == 6:  # after the pull of step 5, so they take effect from step 10 on
             with torch.no_grad():
                 for parameter in learner.networks.parameters():
                     parameter.zero_()
@@ -157,7 +157,7 @@ def test_an_unchanged_version_is_not_loaded_again() -> None:
     "agent", ["agent57", "agent57-h-mixture", "ngu", "r2d2", "r2d2-retrace", "r2d2-bandit"]
 )
 def test_first_priorities_are_the_learners_by_definition(agent: str) -> None:
-    # Before the first update online, target and acting weights are one.
+    # Before the first update, online, target and acting weights are equal.
     config = changed(small_config(agent), replay={"priority_exponent": 1.0})
     learner = make_learner(config)
     env = walk(3, max_steps=19, terminates=True)
@@ -176,7 +176,7 @@ def test_first_priorities_are_the_learners_by_definition(agent: str) -> None:
 
 
 def test_first_priorities_are_scaled_like_the_learners() -> None:
-    """With the learner's running squares, which arrive with its weights."""
+    """The learner's running squares arrive with its weights."""
     config = changed(
         small_config("agent57"),
         replay={"priority_exponent": 1.0},
@@ -243,7 +243,7 @@ def test_split_actors_are_the_lanes_of_one_by_law() -> None:
         assert len(one) > 5
 
 
-def test_what_is_behind_the_rewards_is_logged_as_means_over_lanes() -> None:
+def test_the_factors_of_rewards_are_logged_as_means_over_lanes() -> None:
     actor = make_actor()
     _, _, logged = actor.step()
     assert actor.player.curiosity is not None

@@ -1,4 +1,4 @@
-"""By law: freed memory is kept for tensors that come and go, and given back when asked for."""
+"""By law: freed memory is kept for later tensors, and given back on request."""
 
 import subprocess
 import sys

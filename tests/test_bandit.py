@@ -19,7 +19,7 @@ def controller(
 
 
 def arm_by_definition(history: list[tuple[int, float]], num_arms: int, window: int) -> int:
-    """The paper's rule, for epsilon = 0 and bonus 1."""
+    """Return the arm by the paper's rule, for epsilon = 0 and bonus 1."""
     if len(history) < num_arms:
         return len(history)
     scores = []
@@ -31,7 +31,7 @@ def arm_by_definition(history: list[tuple[int, float]], num_arms: int, window: i
 
 @pytest.mark.parametrize(("num_arms", "window"), [(2, 2), (2, 3), (3, 3), (3, 5)])
 def test_every_short_history_by_definition(num_arms: int, window: int) -> None:
-    # Whatever returns the first seven episodes bring, each arm is the one the rule names.
+    # For all returns of the first seven episodes, each arm follows the rule.
     for returns in itertools.product([0.0, 0.7, 1.5], repeat=7):
         bandit, history = controller(num_arms, ControllerConfig(window=window, epsilon=0.0)), []
         for episode_return in returns:

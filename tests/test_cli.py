@@ -1,5 +1,5 @@
-"""The command line with bad input: one line that names the field and the fix, exit code 2, and
-nothing created.
+"""The command line with bad input: it prints one line that names the field and the fix, returns
+exit code 2, and creates nothing.
 """
 
 import io
@@ -43,7 +43,7 @@ gymnasium.register("test_cli/Levers-v0", Levers)
 
 
 def call(*args: str) -> tuple[int, str, str]:
-    """Exit code, output and errors of a command."""
+    """Run a command; return its exit code, output and errors."""
     output, errors = io.StringIO(), io.StringIO()
     code = run(list(args), Console(file=output, width=200), Console(file=errors, width=80))
     return code, output.getvalue(), errors.getvalue()
@@ -59,7 +59,7 @@ WRONG = [
     (("--env", "montezumas_revenge"), "env.name 'montezumas_revenge'", "montezuma_revenge"),
     (("--env", "CartPole-v9"), "env.name 'CartPole-v9'", "did you mean CartPole"),
     (("--env", "qqqqq"), "env.name 'qqqqq'", "give a paper game such as pong"),
-    (("--env", "Pendulum-v1"), "Box actions", "wrap it to offer a Discrete choice of them"),
+    (("--env", "Pendulum-v1"), "Box actions", "wrap it to offer a Discrete choice of actions"),
     (("--env", "test_cli/Levers-v0"), "4,096 combined actions", "wrap it"),
     (("--env", "test_cli/Sensors-v0"), "part 'note' of its observation is text", "--env.observe"),
     (("--env", "highway-v0"), "env.name 'highway-v0'", "package:id"),
@@ -149,7 +149,7 @@ def test_bad_settings_are_one_line_and_leave_nothing(
         (("--actors", "4"), 4, 8),
         (("--actors", "3", "--lanes-per-actor", "5"), 3, 15),
         (("--lanes-per-actor", "5"), 2, 10),
-        # Fields that follow count as if they had been there from the start.
+        # Options for fields count from the start, also in checks of other options.
         (("--actors", "3", "--actor.lanes", "6"), 3, 6),
         (("--cluster.actors", "3", "--lanes-per-actor", "5"), 3, 15),
         (("--actors", "8", "--cluster.shards", "8"), 8, 8),
@@ -233,7 +233,7 @@ def test_unknown_commands_are_answered_with_the_nearest() -> None:
 
 
 @pytest.mark.parametrize("command", ["resume", "evaluate"])
-def test_a_folder_without_a_run_cannot_be_gone_on_with(command: str, tmp_path: Path) -> None:
+def test_a_folder_without_a_run_cannot_be_resumed(command: str, tmp_path: Path) -> None:
     code, _, errors = call(command, str(tmp_path))
     assert code == 2
     assert f"{tmp_path} holds no run" in errors
@@ -247,7 +247,7 @@ def test_without_a_command_the_commands_are_listed() -> None:
         assert all(name in output for name in COMMANDS)
 
 
-def test_the_version_is_told() -> None:
+def test_the_version_is_printed() -> None:
     from agent57 import __version__
 
     code, output, _ = call("--version")
@@ -282,7 +282,7 @@ def test_presets_are_listed_shown_and_compared() -> None:
 
 
 def test_the_module_runs_from_the_shell(tmp_path: Path) -> None:
-    # Once for real: code and streams as a shell sees them.
+    # In a real process, with exit code and streams as a shell sees them.
     command = [sys.executable, "-m", "agent57", "train", "--agent", "agent58"]
     result = subprocess.run(command, capture_output=True, text=True, cwd=tmp_path, check=False)
     assert result.returncode == 2

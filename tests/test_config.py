@@ -1,4 +1,4 @@
-"""The configuration: what cannot work is refused in one line, and what is written is read back."""
+"""The configuration: impossible settings are refused in one line, and files are read back."""
 
 import json
 from dataclasses import FrozenInstanceError, replace
@@ -71,7 +71,7 @@ WRONG = [
     (
         "network",
         {"normalise": "layer", "initial_weights": "scaled"},
-        "network.normalise layer brings orthogonal weights",
+        "network.normalise layer sets orthogonal weights itself",
     ),
     ("curiosity", {"error_horizon": -5}, "curiosity.error_horizon must be 0, or"),
     ("network", {"forget_bias": float("nan")}, "network.forget_bias must be finite, got nan"),

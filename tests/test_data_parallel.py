@@ -1,4 +1,4 @@
-"""Two learners on halves of a batch, in two processes, against one on the whole of it."""
+"""Compares two learners on halves of a batch, in two processes, with one on the whole batch."""
 
 import os
 import pickle
@@ -46,7 +46,7 @@ def make_learner(config: Config, group: LearnerGroup | None = None) -> Learner:
 
 
 def columns(batch: Batch, windows: slice) -> Batch:
-    """Some windows of a batch."""
+    """Return some windows of a batch."""
     cut = {}
     for name in Batch.__dataclass_fields__:
         value: Tensor = getattr(batch, name)
@@ -56,7 +56,7 @@ def columns(batch: Batch, windows: slice) -> Batch:
 
 
 def results(learner: Learner, batches: list[Batch]) -> dict[str, Any]:
-    """What a learner makes of these batches."""
+    """Return a learner's metrics, priorities and state after updates on these batches."""
     updates = [learner.update(batch) for batch in batches]
     return {
         "metrics": [update.metrics for update in updates],
@@ -70,7 +70,7 @@ def share_of(rank: int, boundary: int) -> slice:
 
 
 def breaks_down(group: LearnerGroup, rank: int) -> dict[str, Any]:
-    """What becomes of an update that is not finite for the second learner alone, and after it."""
+    """Make an update that is not finite for the second learner only; return what happens."""
     learner = make_learner(AGENT57, group)
     batch = columns(make_batch(AGENT57, 0), share_of(rank, 3))
     if rank == 1:
@@ -87,7 +87,7 @@ def breaks_down(group: LearnerGroup, rank: int) -> dict[str, Any]:
 
 
 def falls_out_of_step(group: LearnerGroup, rank: int) -> str:
-    """What is said when the second learner goes on from another state than the first."""
+    """Load another state into the second learner only; return the error message."""
     learner = make_learner(AGENT57, group)
     if rank == 1:
         learner.num_updates = 7
@@ -97,7 +97,7 @@ def falls_out_of_step(group: LearnerGroup, rank: int) -> str:
 
 
 def learn_together(rank: int, folder: Path) -> None:
-    """One of two processes: all cases in turn, the results in a file."""
+    """Run all cases in one of two processes, and write the results to a file."""
     os.environ["GLOO_SOCKET_IFNAME"] = "lo"
     torch.set_num_threads(1)
     group = LearnerGroup.join((folder / "meeting").as_uri(), rank, 2, CPU)
@@ -118,7 +118,7 @@ def learn_together(rank: int, folder: Path) -> None:
 
 @pytest.fixture(scope="module")
 def both(tmp_path_factory: pytest.TempPathFactory) -> list[dict[str, Any]]:
-    """What the two learners found."""
+    """Return the results of the two learners."""
     folder = tmp_path_factory.mktemp("group")
     mp.spawn(learn_together, (folder,), nprocs=2)
     return [torch.load(folder / f"{rank}.pt", weights_only=False) for rank in range(2)]

@@ -30,6 +30,6 @@ def test_the_environment_tells_the_kind_of_observation(env: str, kind: Kind) -> 
         ("CartPole-v9", "agent57", "desk", "--scale 'desk'"),
     ],
 )
-def test_a_wrong_name_is_answered(env: str, agent: str, scale: str, message: str) -> None:
+def test_a_wrong_name_is_refused(env: str, agent: str, scale: str, message: str) -> None:
     with pytest.raises(ConfigError, match=message):
         default_config(env, agent, scale)

@@ -1,7 +1,7 @@
 """Acting, learning and saving on a device that is not the CPU: forgotten tensors are errors.
 
-What only a real GPU will show: that kernels exist and are right, pinned and asynchronous copies,
-streams, CUDA's autocast, compiled updates, NCCL, and memory that runs out.
+Only a real GPU can test kernels, pinned and asynchronous copies, streams, CUDA's autocast, compiled
+updates, NCCL, and a lack of memory.
 """
 
 from collections.abc import Iterator
@@ -29,7 +29,7 @@ KINDS = {"pixels": "pong", "grid": "MiniGrid-Empty-5x5-v0", "vector": "CartPole-
 
 @pytest.fixture
 def device(monkeypatch: pytest.MonkeyPatch) -> Iterator[SimulatedDevice]:
-    # Fused optimisers have no kernel for meta: plain ones do the same operations, one by one.
+    # Fused optimisers have no kernel for meta, so plain optimisers are used.
     for name in ("Adam", "AdamW"):
         monkeypatch.setattr(torch.optim, name, _plain(getattr(torch.optim, name)))
     monkeypatch.setattr(torch, "autocast", _autocast)
@@ -38,7 +38,7 @@ def device(monkeypatch: pytest.MonkeyPatch) -> Iterator[SimulatedDevice]:
 
 
 def _autocast(device_type: str, dtype: torch.dtype, enabled: bool) -> nullcontext[None]:
-    """Autocast knows no meta device; that it is asked for the learner's device is checked."""
+    """Replace autocast, which has no meta device, and check that it gets the learner's device."""
     assert device_type == "meta"
     return nullcontext()
 

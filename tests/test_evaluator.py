@@ -1,4 +1,4 @@
-"""The evaluator: phases, whose episodes teach, which weights play, and that nothing is stored."""
+"""The evaluator: its phases, its bandit's episodes, its weights, and that it stores nothing."""
 
 import ast
 from pathlib import Path

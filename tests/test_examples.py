@@ -1,4 +1,4 @@
-"""The examples run, at a scale of seconds."""
+"""Runs the examples, each within seconds."""
 
 import importlib.util
 import json
@@ -107,7 +107,7 @@ def test_thompson_sweeps_then_prefers_what_returned_most() -> None:
 
 
 class OldGame:
-    """Stands in for crafter: no seed in reset, four values from a step."""
+    """Replaces crafter: `reset` takes no seed, and `step` returns four values."""
 
     observation_space = SimpleNamespace(shape=(8, 8, 3))
     action_space = SimpleNamespace(n=2)

@@ -1,4 +1,4 @@
-"""One update: the whole of it by definition, then each of the paper's promises by law."""
+"""One update: first the whole update by definition, then the paper's properties by law."""
 
 import copy
 from dataclasses import replace
@@ -28,7 +28,7 @@ LENGTHS = (8, 5, 1, 7)  # valid rows of the windows, where they differ
 
 
 def weights_of(learner: Learner, *prefixes: str) -> dict[str, Tensor]:
-    """A copy of the weights whose names begin with one of these."""
+    """Return a copy of the weights whose names begin with one of these prefixes."""
     state = learner.networks.state_dict()
     return {k: v.clone() for k, v in state.items() if k.startswith(prefixes or ("",))}
 
@@ -49,7 +49,7 @@ def unroll(nets: nn.Module, batch: Batch, state: Tensor, rows: slice) -> tuple[T
 
 
 def td_of(online: Tensor, target: Tensor, batch: Batch, config: Config) -> tuple[Tensor, Tensor]:
-    """TD errors under the discounts of the arms that played, and the betas of these arms."""
+    """Return TD errors with the discounts of the played arms, and the betas of these arms."""
     beta = torch.from_numpy(betas(config.family)).float()[batch.arm]
     gamma = torch.from_numpy(gammas(config.family)).float()[batch.arm]
     rates = {"beta": beta, "gamma": gamma}
@@ -57,7 +57,7 @@ def td_of(online: Tensor, target: Tensor, batch: Batch, config: Config) -> tuple
 
 
 def adam_step(module: nn.Module, loss: Tensor, config: Config, name: str) -> None:
-    """One first step of Adam on the clipped gradient, written out."""
+    """Make Adam's first step on the clipped gradient, written out."""
     learner = config.learner
     parameters = list(module.parameters())
     gradients = torch.autograd.grad(loss, parameters, retain_graph=True)
@@ -172,7 +172,7 @@ def test_padding_changes_nothing_by_law() -> None:
     updates = [learner.update(b) for learner, b in zip(learners, (batch, spoilt), strict=True)]
     torch.testing.assert_close(updates[0].priorities, updates[1].priorities)
     for name, value in updates[0].metrics.items():
-        if not name.startswith("value/"):  # a mean over all rows, only to be looked at
+        if not name.startswith("value/"):  # these metrics are means over all rows
             assert updates[1].metrics[name] == pytest.approx(value, rel=1e-5), name
     for name, weight in weights_of(learners[0]).items():
         torch.testing.assert_close(weight, weights_of(learners[1])[name], rtol=1e-5, atol=1e-6)
@@ -228,7 +228,7 @@ def test_importance_weights_scale_the_loss_of_their_window_only_if_asked() -> No
 
 
 def change_rows(batch: Batch, rows: list[tuple[int, int]]) -> Batch:
-    """Other observations and actions in these (row, column) places."""
+    """Return the batch with other observations and actions at these (row, column) places."""
     observation, action = batch.observation.clone(), batch.action.clone()
     for row, column in rows:
         observation[row, column] += 1.0
@@ -303,7 +303,7 @@ def test_the_target_is_copied_every_target_period() -> None:
 
 
 def test_targets_come_from_the_target_network_and_priorities_from_online_errors() -> None:
-    # With the online network changed and the target kept, an update must use both.
+    # The online network has changed and the target has not, so an update must use both.
     learner = make_learner(CONFIG)
     batch = random_batch(CONFIG)
     stale = copy.deepcopy(learner.networks.value)
@@ -356,7 +356,7 @@ def test_at_the_start_of_an_episode_there_is_nothing_to_burn_in() -> None:
 
 
 def test_regression_gradient_through_the_burn_in() -> None:
-    # Acme lets it through. The gradient must be that of a trace whose first state is a constant.
+    # Acme has this gradient. Here it must equal that of a trace whose first state is a constant.
     learner = make_learner(BURN_IN)
     batch = random_batch(BURN_IN)
     networks = copy.deepcopy(learner.networks)
@@ -401,10 +401,10 @@ def test_an_update_that_is_not_finite_changes_nothing(name: str, value: float) -
     assert same_tree(before["networks"], learner.state_dict()["networks"])
     assert same_tree(before["optimisers"], learner.state_dict()["optimisers"])
     assert learner.num_updates == 1
-    learner.update(random_batch(CONFIG, seed=2))  # and the next one is made as if nothing was
+    learner.update(random_batch(CONFIG, seed=2))  # the next update is made as usual
 
 
-def test_the_culprit_is_named() -> None:
+def test_the_part_that_is_not_finite_is_named() -> None:
     batch = random_batch(CONFIG)
     batch.intrinsic[6, 1] = float("nan")
     with pytest.raises(NonFiniteUpdate, match="loss/intrinsic"):
@@ -498,7 +498,7 @@ def test_every_choice_makes_an_update_that_differs(changes: dict) -> None:
 
 
 def test_errors_are_scaled_where_it_is_asked_by_definition() -> None:
-    """In the priorities, or in the losses too; the running squares are known in any case."""
+    """Errors are scaled in priorities, or in losses too. Running squares are always kept."""
     batch = random_batch(CONFIG, LENGTHS)
     updates, known = {}, torch.linspace(0.5, 0.9, 3 * CONFIG.family.arms).view(3, -1)
     for kind in ("none", "priority", "both"):
@@ -518,9 +518,9 @@ def test_errors_are_scaled_where_it_is_asked_by_definition() -> None:
 
 @pytest.mark.parametrize("factor", [0.1, 1e3])
 def test_scaled_losses_do_not_know_the_size_of_errors_by_law(factor: float) -> None:
-    """Larger errors and running squares to match: the same losses and priorities.
+    """Larger errors with matching running squares give the same losses and priorities.
 
-    Rewards alone make the errors here: the values are zero, and h is left out.
+    Here errors come only from rewards: values are zero, and there is no transform h.
     """
     config = changed(CONFIG, learner={"td_scale": "both", "transform": "identity"})
     found = []
@@ -585,7 +585,7 @@ def test_errors_and_leads_per_arm_by_definition() -> None:
     assert metrics["target_difference/intrinsic"] == pytest.approx(means[1].item(), rel=1e-4)
 
 
-def test_nothing_is_said_of_arms_that_are_not_in_the_batch() -> None:
+def test_arms_that_are_not_in_the_batch_have_no_metrics() -> None:
     batch = replace(random_batch(CONFIG), arm=torch.tensor([0, 2, 2, 3]))
     metrics = make_learner(CONFIG).update(batch).metrics
     said = {name for name in metrics if name.endswith("/1")}
@@ -616,7 +616,7 @@ def test_a_single_action_leads_by_nothing() -> None:
 
 
 def test_states_from_before_errors_were_measured_still_load() -> None:
-    """`td_squares` was missing, then a buffer of the networks without, then with its weights."""
+    """`td_squares` was first missing, then a buffer of the networks, later with its weights."""
     learner, squares = make_learner(CONFIG), torch.full((2, CONFIG.family.arms), 4.0)
     state = learner.state_dict()
     networks = dict(state["networks"])

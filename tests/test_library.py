@@ -38,7 +38,7 @@ def test_a_run_from_python_is_the_run_of_the_command_line(tmp_path: Path) -> Non
     assert "agent57 on toy/cue, 240 of 240 frames" in repr(run)
 
 
-def test_what_happened_comes_as_arrays(tmp_path: Path) -> None:
+def test_records_come_as_arrays(tmp_path: Path) -> None:
     run = trained(tmp_path / "run", frames=100)
     metrics, episodes = run.metrics(), run.episodes()
     # A line at each multiple of 30 steps of three lanes, and one for the rest.
@@ -77,7 +77,7 @@ def test_callbacks_hear_every_line_and_stop_the_run(tmp_path: Path) -> None:
     assert [row["frames"] for row in metrics] == [30, 60]
     assert [row["return"] for row in episodes] == run.episodes()["return"].tolist()
 
-    # And it goes on as if nobody had stopped it.
+    # The run then goes on as if it had never been stopped.
     again = agent57.resume(run.path, view="quiet")
     assert again.is_finished
     whole = trained(tmp_path / "whole")
@@ -201,7 +201,9 @@ def test_warnings_reach_a_program_that_asked_for_quiet(tmp_path: Path) -> None:
         agent57.resume(run.path, view="quiet")
 
 
-def test_torch_before_agent57_is_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_torch_imported_before_agent57_is_warned_about(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(agent57, "TORCH_CAME_FIRST", True)
     with pytest.warns(RuntimeWarning, match="import agent57 before torch"):
         trained(tmp_path / "late", frames=30)

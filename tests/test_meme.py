@@ -1,4 +1,4 @@
-"""MEME's parts, each switched alone: by hand, by definition and by law."""
+"""MEME's parts, each switched on alone: by hand, by definition and by law."""
 
 import copy
 from dataclasses import replace
@@ -85,7 +85,7 @@ def test_each_part_learns_and_resumes_exactly(part: str) -> None:
 
 @pytest.mark.parametrize("part", PARTS)
 def test_first_priorities_are_the_learners_with_each_part(part: str) -> None:
-    """Before the first update: the scale of a batch is not known to actors, so it is left out."""
+    """Compare before the first update, without the batch's scale, which actors do not know."""
     config = changed(
         PARTS[part],
         replay={"priority_exponent": 1.0},
@@ -106,7 +106,7 @@ def test_first_priorities_are_the_learners_with_each_part(part: str) -> None:
 
 
 def test_rows_that_leave_the_trust_region_are_dropped_by_hand() -> None:
-    """alpha sigma = 2 x 0.5: inside; outside and leaving; outside and returning; both below 0."""
+    """Rows: inside alpha sigma = 2 x 0.5; outside and leaving; outside and returning; below 0."""
     ahead = torch.tensor([0.9, 1.1, 1.1, -1.1, -1.1])[None, :, None]
     error = torch.tensor([5.0, 0.1, -0.1, -0.1, 0.1])[None, :, None]  # G - Q
     counted = trust_region(ahead, error, torch.full((1, 1, 1), 0.5), alpha=2.0)
@@ -120,7 +120,7 @@ def test_regression_a_sign_compared_with_a_raw_difference() -> None:
 
 
 def with_target_behind(config: Config) -> Learner:
-    """A learner whose target network differs from the online one."""
+    """Return a learner whose target network differs from its online network."""
     learner = make_learner(config)
     target = {
         name: weight + 0.3 * torch.randn(weight.shape, generator=torch.Generator().manual_seed(1))
@@ -133,7 +133,7 @@ def with_target_behind(config: Config) -> Learner:
 def test_the_trust_region_bootstraps_from_the_online_network_by_law() -> None:
     """Errors do not depend on the target network; a wide region counts all, a narrow one less."""
     batch = random_batch(CONFIG, LENGTHS)
-    plain = make_learner(CONFIG).update(batch)  # online and target are one
+    plain = make_learner(CONFIG).update(batch)  # online and target networks are equal
     found = {}
     for alpha in (1e9, 1e-9):
         config = changed(CONFIG, learner={"trust_region": alpha})
@@ -182,16 +182,16 @@ def test_regression_deviations_of_parts_that_are_averaged() -> None:
 
 
 def test_soft_traces_by_hand() -> None:
-    """Best value 10: with kappa = 0.1 an action of 9.2 is as good, one of 8.9 is not.
+    """With best value 10 and kappa = 0.1, a value of 9.2 is good enough, and 8.9 is not.
 
-    Below 0 the tolerance widens the same way: -10.5 is as good as -10, -11.5 is not.
+    Below 0 the tolerance works in the same way: -10.5 is good enough for -10, -11.5 is not.
     """
     mixture = torch.tensor([[10.0, 9.2, 8.9], [-10.0, -10.5, -11.5]])
     greedy = torch.tensor([[1.0, 0.0, 0.0], [1.0, 0.0, 0.0]])
     for action, expected in ((0, [0.5, 0.5]), (1, [0.5, 0.5]), (2, [0.0, 0.0])):
         trace = soft_watkins_traces(mixture, greedy, torch.full((2,), action), 0.5, 0.1)
         assert trace.tolist() == expected
-    # Under a policy with half of its weight on the third action, that half is never better.
+    # The policy gives half of its weight to the third action, which is never good enough.
     soft = torch.tensor([[0.5, 0.0, 0.5]])
     trace = soft_watkins_traces(mixture[:1], soft, torch.tensor([2]), 0.5, 0.1)
     assert trace.tolist() == [0.25]
@@ -295,7 +295,7 @@ def as_played_by(batch: Batch, arm: int) -> Batch:
 
 
 def test_cross_mixture_training_by_definition() -> None:
-    """eta times the loss of the arm that played, the rest the mean of every arm's."""
+    """The loss is eta times the played arm's loss, plus the rest times the mean of all arms'."""
     batch = random_batch(HEADS, LENGTHS)
     own = make_learner(HEADS).update(batch)
     every = [
@@ -313,7 +313,7 @@ def test_cross_mixture_training_by_definition() -> None:
 
 
 def test_arms_are_drawn_where_they_enter_the_core_by_law() -> None:
-    """Only the arm of some windows changes: for them the loss is that of another player."""
+    """Only the arm of some windows changes, as if another arm had played them."""
     config = changed(CONFIG, learner={"cross_mixture": 0.0})
     batch = random_batch(CONFIG, LENGTHS)
     drawn = cross_arms(batch.arm, batch.key, 0, 0.0, CONFIG.family.arms)
@@ -381,7 +381,7 @@ def test_both_heads_learn_from_the_combined_loss() -> None:
 
 
 def test_decay_is_decoupled_and_of_the_values_alone() -> None:
-    """AdamW: weights shrink by rate x decay beside the step of Adam."""
+    """AdamW: weights shrink by rate x decay in addition to Adam's step."""
     rate, decay = CONFIG.learner.learning_rate, 0.05
     batch = random_batch(CONFIG, LENGTHS)
     plain, decayed = (
@@ -438,7 +438,7 @@ def test_sampled_actions_and_their_probabilities_by_hand() -> None:
 
 
 def test_regression_probabilities_that_are_zero_or_of_another_action() -> None:
-    """Drawn often, actions come as often as they say."""
+    """In many draws, actions occur as often as their probabilities say."""
     rng = np.random.default_rng(0)
     policy = np.tile([[0.6, 0.3, 0.1, 0.0]], (20_000, 1))
     action, prob = sample_actions(policy, np.full(20_000, 0.2), rng.random((20_000, 2)))
@@ -474,7 +474,7 @@ def test_the_policy_learns_to_be_greedy() -> None:
 
 
 def test_churn_is_the_share_of_greedy_actions_that_changed_by_law() -> None:
-    """No step, no churn; a large step changes some. Measured once in a hundred updates."""
+    """Without a step there is no churn, with a large step some. Measured every 100 updates."""
     batch = random_batch(CONFIG)
     for rate, least, most in ((1e-12, 0.0, 0.0), (0.1, 0.01, 1.0)):
         learner = make_learner(changed(CONFIG, learner={"learning_rate": rate}))

@@ -1,4 +1,4 @@
-"""Parts that a program registers: they are used, saved, resumed, and missed by name."""
+"""Registered parts: they are used, saved and resumed, and a missing part is named."""
 
 import sys
 from pathlib import Path
@@ -132,7 +132,7 @@ def test_an_own_family_sets_the_arms_and_travels_without_registration(tmp_path: 
 def test_a_family_that_cannot_work_is_refused_by_name(pairs: Any, reason: str) -> None:
     register_family("tests/bad", lambda config: pairs)
     config = small_config(family={"own": "tests/bad"})
-    with pytest.raises(ConfigError, match=f"family.own 'tests/bad' must give.*{reason}"):
+    with pytest.raises(ConfigError, match=f"family.own 'tests/bad' must return.*{reason}"):
         own_parts.with_own_family(config)
 
 

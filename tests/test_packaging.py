@@ -1,4 +1,4 @@
-"""What a user of the package meets before any code runs: its page, its extras, its links."""
+"""What a user of the package sees before any code runs: its page, its extras, its links."""
 
 import os
 import re
@@ -9,7 +9,7 @@ import tomllib
 from tests.house.names import ROOT
 
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
-# Imports every module where no extra is installed, and prints those that need one.
+# Imports every module without any extra installed, and prints the modules that need an extra.
 WALK = """
 import importlib, pkgutil, sys
 for extra in sys.argv[1:]:

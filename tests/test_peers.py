@@ -1,7 +1,7 @@
 """Every defect found in other implementations (peers.md, section 2) and the tests that catch it.
 
-The index is checked against the names of the tests. Defects that have no better place are tested
-here, each by a test that would fail if this project made the same mistake.
+The index is checked against the names of the tests. Defects that fit no other test file are tested
+here, each by a test that would fail if this project had the same defect.
 """
 
 import ast
@@ -154,7 +154,7 @@ INDEX: dict[str, list[tuple[str, str]]] = {
     "no checkpoint is ever written": [
         (RESUME, "test_a_toy_run_is_the_same_however_often_it_is_stopped"),
     ],
-    "cuda.is_available without a call": [(HERE, "test_no_truth_of_a_function")],
+    "cuda.is_available without a call": [(HERE, "test_no_function_is_used_as_a_truth_value")],
     "extrinsic and intrinsic rewards are swapped": [
         (TD, "test_regression_extrinsic_and_intrinsic_swapped"),
         (PLAYER, "test_recorded_values_and_states_are_those_of_an_unrolled_network"),
@@ -265,7 +265,7 @@ def test_every_known_defect_has_its_test(defect: str) -> None:
 
 
 def played_replay(config: Config, max_steps: int, num_steps: int) -> tuple[Replay, int]:
-    """What the lanes of an actor left in a replay, and how many steps they played."""
+    """Return a replay filled by an actor's lanes, and how many steps they played."""
     env = walk(3, max_steps)
     layout = layout_of(config, env)
     actor = Actor(config, env, layout, make_learner(config).weights, CPU)
@@ -347,8 +347,8 @@ def test_no_debugging_aid_is_left_on() -> None:
         assert not names & {"set_detect_anomaly", "detect_anomaly", "set_trace"}, path
 
 
-def test_no_truth_of_a_function() -> None:
-    # `if torch.cuda.is_available:` is always true. Every mention of such a question must ask it.
+def test_no_function_is_used_as_a_truth_value() -> None:
+    # `if torch.cuda.is_available:` is always true. Every use of such a function must call it.
     for path, tree in modules().items():
         asked = {id(node.func) for node in ast.walk(tree) if isinstance(node, ast.Call)}
         for node in ast.walk(tree):

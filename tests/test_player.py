@@ -34,7 +34,7 @@ def make_player(
 
 
 def play(player: Player, num_steps: int, arms: list[int]) -> list[Played]:
-    """Steps of all lanes; every episode of a lane has the same arm."""
+    """Play steps in all lanes; every episode of a lane has the same arm."""
     lanes = np.ones(len(arms), bool)
     rows = []
     for _ in range(num_steps):
@@ -164,7 +164,7 @@ def test_a_new_episode_leaves_the_last_row_as_it_was() -> None:
 
 
 def test_intrinsic_rewards_belong_to_the_state_arrived_at_by_definition() -> None:
-    # The action is paid for the novelty of the state it led to; the first state is only remembered.
+    # An action earns the novelty of its next state. The first state is only remembered.
     player = make_player()
     rows = play(player, 30, [0, 1, 3])
     embedding = make_networks(CONFIG, SPEC).embedding

@@ -1,4 +1,4 @@
-"""Precision: what is chosen where, and bfloat16 beside float32 on processors that have it."""
+"""Precision: how it is chosen, and bfloat16 against float32 on processors that have it."""
 
 from dataclasses import replace
 from pathlib import Path
@@ -67,7 +67,7 @@ def test_auto_takes_it_only_where_the_probe_gains(
     assert settle_precision(with_precision("auto"), CPU).learner.precision == "float32"
 
 
-def test_what_was_chosen_stays(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_chosen_precision_is_kept(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(precision, "GAIN", 0.0)
     for value in ("float32", *(("bfloat16",) if has_bfloat16(CPU) else ())):
         assert settle_precision(with_precision(value), CPU).learner.precision == value

@@ -1,4 +1,4 @@
-"""Streams of random numbers: named by role, lane and counter, whatever the company."""
+"""Streams of random numbers depend on role, lane and counter, and not on other lanes."""
 
 import numpy as np
 import pytest

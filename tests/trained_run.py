@@ -1,4 +1,4 @@
-"""A small trained run that tests of what comes after training share."""
+"""A small trained run, shared by tests of evaluation, export and reports."""
 
 import atexit
 import functools
@@ -27,7 +27,7 @@ TINY = [
 
 
 def call(*args: object) -> tuple[int, str]:
-    """Exit code and everything printed by a command."""
+    """Run a command; return its exit code and everything it printed."""
     text = io.StringIO()
     console = Console(file=text, width=120)
     code = run([str(arg) for arg in args], console, console)
@@ -36,7 +36,7 @@ def call(*args: object) -> tuple[int, str]:
 
 @functools.cache
 def trained_run(env: str = "toy/chain", agent: str = "agent57", frames: int = 600) -> Path:
-    """The folder of a run, made once."""
+    """Return the folder of a run, which is trained once."""
     folder = Path(tempfile.mkdtemp())
     atexit.register(shutil.rmtree, folder, ignore_errors=True)
     options = ("--env", env, "--agent", agent, "--frames", frames, "--out", folder / "run")

@@ -1,1 +1,1 @@
-"""One module per command: its options, and a call to the part that does the work."""
+"""One module per command, with its options and a call to the code that does the work."""

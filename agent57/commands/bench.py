@@ -1,4 +1,4 @@
-"""agent57 bench."""
+"""The command `agent57 bench`."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -21,19 +21,19 @@ if TYPE_CHECKING:
 class Bench:
     """Measure how fast each part is on this machine, against the limits of the machine.
 
-    The costs that `agent57 plan` and `agent57 train` predict from are measured too, and saved.
+    Also measure and save the costs from which `agent57 plan` and `agent57 train` predict.
     """
 
     json: Path | None = None
     """Write the figures to this file."""
     quick: bool = False
-    """Tiny networks and a second of measuring: shows that all parts run, not how fast."""
+    """Tiny networks and a second of measuring, to show that all parts run."""
     costs_only: bool = False
     """Measure the costs of `agent57 plan` only: half a minute of one core."""
 
 
 def main(args: list[str], console: Console) -> None:
-    """Measure, print and save."""
+    """Measure, print and save speeds and costs."""
     known = parse(Bench, "bench", args)
     from agent57.bench.benchmark import run_bench
     from agent57.bench.effort import FULL, QUICK
@@ -52,7 +52,7 @@ def main(args: list[str], console: Console) -> None:
         show(report, console)
         if known.json is not None:
             report.write(known.json)
-    if not known.quick:  # tiny networks tell nothing about large ones
+    if not known.quick:  # costs of tiny networks do not apply to large networks
         costs.write(costs_file())
         say(console, f"costs for `agent57 plan`: {costs_file()}")
 

@@ -1,4 +1,4 @@
-"""agent57 evaluate."""
+"""The command `agent57 evaluate`."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,13 +19,13 @@ class Evaluate:
     run: Annotated[Path, tyro.conf.Positional]
     """The run folder."""
     episodes: int = 10
-    """How many to play."""
+    """How many episodes to play."""
     arm: int | None = None
-    """Arm j of the family; by default the one the run's evaluator found best."""
+    """Arm j of the family; by default the arm that the run's evaluator found best."""
     epsilon: float | None = None
     """Probability of a random action; by default the evaluator's (0.01 in the paper)."""
     seed: int = 0
-    """Of the episodes and of random actions."""
+    """Seed of the episodes and of random actions."""
     device: str = "auto"
     """cpu, cuda, cuda:1, ...; auto is the GPU if there is one."""
     trust: bool = False
@@ -39,7 +39,7 @@ class Evaluate:
 
 
 def main(args: list[str], console: Console) -> None:
-    """Play."""
+    """Play episodes and print the results."""
     known = parse(Evaluate, "evaluate", args)
     with waiting(console, f"loading {known.run}"):
         if known.trust:

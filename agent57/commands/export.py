@@ -1,4 +1,4 @@
-"""agent57 export."""
+"""The command `agent57 export`."""
 
 import csv
 import io
@@ -33,7 +33,7 @@ class Export:
     csv: Path | None = None
     """The file for the records."""
     table: str = "metrics"
-    """Which records: metrics or episodes."""
+    """Which records to write: metrics or episodes."""
 
 
 def main(args: list[str], console: Console) -> None:

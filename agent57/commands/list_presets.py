@@ -1,4 +1,4 @@
-"""agent57 presets."""
+"""The command `agent57 presets`."""
 
 from dataclasses import dataclass
 from typing import Annotated
@@ -14,7 +14,7 @@ from agent57.presets import PRESETS, Layer, difference, flatten, layers, make_co
 
 @dataclass(frozen=True, kw_only=True)
 class Presets:
-    """List the systems of the paper, or show one, or its difference to another."""
+    """List the systems of the paper, show one system, or compare two."""
 
     name: Annotated[str | None, tyro.conf.Positional] = None
     """A preset to show."""
@@ -23,7 +23,7 @@ class Presets:
     scale: str = "paper"
     """The scale at which presets are shown."""
     env: str | None = None
-    """Show what a run on this task uses; without a task, what a run on images uses."""
+    """Show the settings of a run on this task; by default those of a run on images."""
 
 
 def main(args: list[str], console: Console) -> None:
@@ -36,7 +36,7 @@ def main(args: list[str], console: Console) -> None:
         known.name is not None or known.diff is None,
         f"--diff {known.diff} needs a preset to compare: agent57 presets NAME --diff {known.diff}",
     )
-    make_config("agent57", known.scale)  # a wrong scale is answered before a task is made
+    make_config("agent57", known.scale)  # refuses a wrong scale before a task is made
     kind = _kind(known.env)
     if known.name is None:
         console.print(_all_presets(known.scale, kind))
@@ -64,7 +64,7 @@ def _changes(config: Config, other: Config) -> dict[str, tuple[object, object]]:
 
 
 def _show(agent: str, scale: str, kind: Kind, env: str | None, console: Console) -> None:
-    """Print every setting, the paper's value where it differs, and which layer set it."""
+    """Print every setting, the paper's value if it differs, and the layer that set it."""
     steps, paper = layers(agent, scale, kind), flatten(Config())
     values = flatten(make_config(agent, scale, kind))
     if env is not None:
@@ -83,14 +83,14 @@ def _show(agent: str, scale: str, kind: Kind, env: str | None, console: Console)
 
 
 def _origin(field: str, steps: list[Layer]) -> str:
-    """The last layer that changed a field."""
+    """Return the name of the last layer that changed a field."""
     values = [flatten(Config())[field], *(flatten(step.config)[field] for step in steps)]
     changed = [
         step.name
         for step, before, after in zip(steps, values[:-1], values[1:], strict=True)
         if before != after
     ]
-    return changed[-1] if changed else "options"  # --env, --scale and what follows from them
+    return changed[-1] if changed else "options"  # such as --env and --scale
 
 
 def _all_presets(scale: str, kind: Kind) -> Table:

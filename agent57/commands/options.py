@@ -1,4 +1,4 @@
-"""Parses the options of a command; a mistake becomes one line."""
+"""Parses the options of a command, and turns mistakes into one line."""
 
 import contextlib
 import dataclasses
@@ -22,7 +22,7 @@ VALUE_WORDS: dict[Any, str] = {int: "N", float: "X", Path: "PATH"}
 
 
 def parse(kind: type[Options], command: str, args: list[str], **more: Any) -> Any:  # noqa: ANN401
-    """Parse the arguments with tyro; its box of text about a mistake becomes a `ConfigError`."""
+    """Parse the arguments with tyro; turn its box of text about a mistake into a `ConfigError`."""
     if "--help" in args or "-h" in args:
         return tyro.cli(described(kind), prog=f"agent57 {command}", args=["--help"], **more)
     args = with_counts(kind, args)
@@ -38,12 +38,11 @@ def parse(kind: type[Options], command: str, args: list[str], **more: Any) -> An
 
 
 def described(kind: type[Options]) -> type[Options]:
-    """Return the options with a plain word for each value, and without defaults that say nothing.
+    """Return the options for --help, with a plain word per value and without empty defaults.
 
-    For an option that may be left out, tyro's own word is {None}|INT; for a flag, it offers
-    --no-trust beside --trust.
+    For an optional value tyro itself shows {None}|INT, and for a flag it also offers --no-trust.
     """
-    annotated: Any = Annotated  # with what is known at run time only
+    annotated: Any = Annotated  # untyped, because its arguments are known at run time only
     fields = []
     for field in dataclasses.fields(kind):  # type: ignore[arg-type]
         shown = [tyro.conf.arg(metavar=_value_word(field), help_behavior_hint=_default_text)]
@@ -59,7 +58,7 @@ def described(kind: type[Options]) -> type[Options]:
 
 
 def _value_word(field: "dataclasses.Field[Any]") -> str | None:
-    """Return a word for the value of an option; None leaves flags to tyro."""
+    """Return the word for an option's value in --help; None leaves the word to tyro."""
     is_positional = tyro.conf.Positional in getattr(field.type, "__metadata__", ())
     given = get_args(field.type)[0] if is_positional else field.type
     kind = next((kind for kind in get_args(given) if kind is not type(None)), given)
@@ -94,7 +93,7 @@ def vouch(env: EnvConfig) -> None:
 
 
 def find_modules_here() -> None:
-    """Let modules in the working folder be imported, after those that are installed."""
+    """Let modules in the working folder be imported, after installed modules."""
     if os.getcwd() not in sys.path:
         sys.path.append(os.getcwd())
 
@@ -104,7 +103,7 @@ POWERS = {"k": 3, "K": 3, "M": 6, "B": 9}
 
 
 def with_counts(kind: Any, args: list[str]) -> list[str]:  # noqa: ANN401
-    """Write out 1e6, 200k and 10M where an option is a whole number."""
+    """Write out counts such as 1e6, 200k and 10M for options that are whole numbers."""
     whole = {f"--{name}" for name in whole_fields(kind)}
     words, option = [], ""
     for arg in args:
@@ -172,7 +171,7 @@ def _reworded(prefix: str, rest: str) -> str:
         return f"missing: {rest.partition(':')[2].strip()}"
     name, _, reason = rest.partition(": ")
     if not name.startswith("-"):
-        return reason  # a section that refused its own values says all itself
+        return reason  # the error of a section already names its field
     given = re.search(r"'(.*)'", reason)
     if given and ("int" in reason or "INT" in reason):
         return f"{name} must be a whole number, got {given[1]!r}"

@@ -1,4 +1,4 @@
-"""agent57 plan."""
+"""The command `agent57 plan`."""
 
 import math
 import os
@@ -40,13 +40,13 @@ class PlanOptions:
     actors: int = 1
     """Processes that play; 1: everything in one process."""
     lanes_per_actor: int | None = None
-    """Lanes that each of them plays; by default the scale's lanes over the actors."""
+    """Lanes per actor; by default the scale's lanes, divided among the actors."""
     cores: float = 0
     """Cores of each machine; 0: as many as this machine has."""
     machines: int = 1
     """Machines; with several, the first holds learner, replay and driver, the others act."""
     gpu_tflops: float = 0
-    """Peak of the learner's GPU in TFLOP/s; 0: it learns on its cores."""
+    """Peak of the learner's GPU in TFLOP/s; 0: the learner computes on the cores."""
     network_gbits: float = 10
     """Speed of each machine's network in Gbit/s."""
     costs: Path | None = None
@@ -57,18 +57,18 @@ class PlanOptions:
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """A row of the table: who acts where, and what comes of it."""
+    """A row of the table: actors, lanes, learners and machines."""
 
     name: str
     actors: int
-    lanes: int | None  # of each actor; None: the scale's
+    lanes: int | None  # per actor; None: the scale's number
     machines: Machines
     learners: int = 1
-    publish_seconds: float = 0.0  # 0: as given
+    publish_seconds: float = 0.0  # least time between two versions of the weights; 0: no limit
 
 
 def _ladder(network_gbits: float) -> list[Row]:
-    """From a laptop to ten thousand actors."""
+    """Return rows from a laptop to ten thousand actors."""
 
     def machines(cores: float, count: int = 1, tflops: float = 0.0) -> Machines:
         return Machines(cores=cores, machines=count, gpu_tflops=tflops, network_gbits=network_gbits)
@@ -86,7 +86,7 @@ def _ladder(network_gbits: float) -> list[Row]:
 
 
 def main(args: list[str], console: Console) -> None:
-    """Predict and print."""
+    """Predict this plan and a ladder of others, and print tables."""
     known, rest = parse(PlanOptions, "plan", args, return_unknown_args=True)
     for name, count in (("--actors", known.actors), ("--lanes-per-actor", known.lanes_per_actor)):
         require(count is None or count > 0, f"{name} must be positive, got {count}")
@@ -133,10 +133,10 @@ def main(args: list[str], console: Console) -> None:
 
 
 def _configured(known: PlanOptions, rest: list[str], row: Row) -> Config:
-    """The configuration of a row; settings that were given hold in every row."""
+    """Return the configuration of a row. Options on the command line apply to every row."""
     config = default_config(known.env, known.agent, known.scale)
     frames = config.run.frames if known.frames is None else known.frames
-    # Learners share a batch evenly, so a small batch allows fewer of them.
+    # Learners share a batch evenly, so a small batch allows fewer learners.
     learners = math.gcd(row.learners, apply_overrides(config, rest).learner.batch_size)
     config = replace(
         config,
@@ -150,7 +150,7 @@ def _configured(known: PlanOptions, rest: list[str], row: Row) -> Config:
 
 
 def _pace(rows: list[tuple[Row, Config, Forecast]]) -> Table:
-    """How fast each row is, and what limits it."""
+    """Return a table of each row's speed and bottleneck."""
     table = _empty("", "steps/s", "updates/s", "frames/h", "time")
     table.add_column("bottleneck")
     for row, _, found in rows:
@@ -166,7 +166,7 @@ def _pace(rows: list[tuple[Row, Config, Forecast]]) -> Table:
 
 
 def _needs(rows: list[tuple[Row, Config, Forecast]]) -> Table:
-    """What each row takes: machines, memory and network."""
+    """Return a table of each row's machines, memory and network traffic."""
     table = _empty(
         "", "actors x lanes", "machines x cores", "GPU TFLOP/s", "memory, GB", "network, MB/s"
     )
@@ -194,7 +194,7 @@ def _empty(*columns: str) -> Table:
 
 
 def _short(number: float) -> str:
-    """A large number in three digits: 2.65M."""
+    """Write a large number with three digits, such as 2.65M."""
     for unit, size in (("G", 1e9), ("M", 1e6), ("k", 1e3)):
         if number >= size:
             return f"{number / size:.3g}{unit}"
@@ -202,7 +202,7 @@ def _short(number: float) -> str:
 
 
 def _bottlenecks(found: Forecast) -> Table:
-    """Paces that each resource of the plan would allow by itself."""
+    """Return a table of the pace that each resource of the plan would allow by itself."""
     table = _empty("resource of this plan", "allows, steps/s", "in use")
     for resource in found.resources:
         use = found.steps_per_second / resource.pace

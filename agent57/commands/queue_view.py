@@ -1,4 +1,4 @@
-"""Shows how far a queue of runs is: a live table on a terminal, otherwise a line a minute."""
+"""Shows the progress of a queue of runs: a live table on a terminal, else a line per minute."""
 
 import time
 
@@ -11,11 +11,11 @@ from agent57.experiments.jobs import Progress
 from agent57.terminal.live import duration
 
 LINE_SECONDS = 60.0
-MAX_ROWS = 20  # of the table; a longer queue shows the running jobs only
+MAX_ROWS = 20  # rows of the table; a longer queue shows only running jobs
 
 
 class QueueView:
-    """Receives the progress of a queue; a context manager that clears the table at its end."""
+    """Shows the progress of a queue; a context manager that clears the table at its end."""
 
     def __init__(self, console: Console) -> None:
         self._console = console
@@ -30,7 +30,7 @@ class QueueView:
         self._live.stop()
 
     def tell(self, text: str) -> None:
-        """Replace the table by a line, on a terminal."""
+        """Replace the table by a line of text, on a terminal."""
         self._live.update(Text(text))
 
     def show(self, progress: Progress) -> None:

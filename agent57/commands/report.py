@@ -1,4 +1,4 @@
-"""agent57 report."""
+"""The command `agent57 report`."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,9 +16,9 @@ class Report:
     """Write one self-contained HTML page about runs, or about all runs below a folder."""
 
     runs: Annotated[tuple[Path, ...], tyro.conf.Positional]
-    """Run folders, or folders that hold some (a suite)."""
+    """Run folders, or folders that hold runs (such as a suite)."""
     out: Path | None = None
-    """The page; report.html in the folder by default, or here if several are given."""
+    """The file to write; report.html in the folder, or in this folder if several are given."""
 
 
 def main(args: list[str], console: Console) -> None:

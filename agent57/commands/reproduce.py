@@ -1,4 +1,4 @@
-"""agent57 reproduce."""
+"""The command `agent57 reproduce`."""
 
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -23,7 +23,7 @@ class Reproduce:
     name: Annotated[str, tyro.conf.Positional] = "list"
     """The experiment, or `list`."""
     budget: str = "minutes"
-    """minutes: a first look, one seed; full: what the claim needs, up to several hours."""
+    """minutes: one seed, for a first look; full: enough for the claim, up to several hours."""
     seeds: int | None = None
     """Number of seeds, by default the budget's. More seeds can be added later."""
     out: Path | None = None
@@ -84,8 +84,8 @@ def show(
 
 
 def listing() -> Table:
-    """Every experiment with its claim, its task and its criteria."""
-    table = Table("experiment", "claim of the paper", "task", "must come out")
+    """Return a table of all experiments with claim, task and criteria."""
+    table = Table("experiment", "claim of the paper", "task", "criteria")
     for name, experiment in EXPERIMENTS.items():
         targets = "\n".join(criterion.goal for criterion in experiment.criteria)
         table.add_row(name, experiment.claim, experiment.env, targets)

@@ -1,4 +1,4 @@
-"""agent57 resume."""
+"""The command `agent57 resume`."""
 
 from contextlib import nullcontext
 from dataclasses import dataclass
@@ -16,14 +16,14 @@ from agent57.terminal.progress import waiting
 
 @dataclass(frozen=True, kw_only=True)
 class Resume:
-    """Continue a run exactly where its last checkpoint left it."""
+    """Continue a run exactly from its last checkpoint."""
 
     run: Annotated[Path, tyro.conf.Positional]
     """The run folder."""
     frames: int | None = None
-    """Raise the frames to train for."""
+    """Raise the run's length to this number of frames."""
     ray_address: str | None = None
-    """The Ray to join, for a run that was trained on one: host:port, or '' for this machine."""
+    """The Ray to join: host:port, or '' for this machine. For runs on a cluster."""
     trust: bool = False
     """Run the code of an environment that is not an installed package."""
     wandb: bool = False

@@ -1,4 +1,4 @@
-"""agent57 scores."""
+"""The command `agent57 scores`."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -24,12 +24,12 @@ from agent57.storage.folder import write_json
 
 @dataclass(frozen=True, kw_only=True)
 class Scores:
-    """The paper's published scores, and its aggregate table recomputed from them."""
+    """Show the paper's published scores, and its aggregate table recomputed from them."""
 
     table: str = "table1"
     """table1, atari57 or challenging10."""
     reference: str = "agent57"
-    """Whose human and random scores to normalise by: agent57 (the paper's) or dqn_zoo."""
+    """Source of the human and random scores: agent57 (the paper) or dqn_zoo."""
     json: Path | None = None
     """Write the table to this file."""
 
@@ -52,7 +52,7 @@ def main(args: list[str], console: Console) -> None:
 
 
 def _print_table1(result: dict[str, Any], console: Console) -> None:
-    """Rows are statistics; what does not agree with the printed paper is marked."""
+    """Print a row per statistic, and mark numbers that differ from the printed paper."""
     tolerance = 0.05
     table = _empty_table("Human-normalised scores over 57 games, in %", "statistic")
     for agent in result["recomputed"]:
@@ -80,7 +80,7 @@ def _print_table1(result: dict[str, Any], console: Console) -> None:
 
 
 def _print_games(result: dict[str, Any], console: Console) -> None:
-    """Scores and deviations where the terminal is wide enough, normalised scores elsewhere."""
+    """Print scores and deviations if the terminal is wide enough, else normalised scores."""
     wide = _games_table(result, is_wide=True)
     unlimited = console.options.update(width=1000)
     num_columns = console.measure(wide, options=unlimited).maximum
@@ -89,15 +89,15 @@ def _print_games(result: dict[str, Any], console: Console) -> None:
         return
     console.print(_games_table(result, is_wide=False))
     console.print(
-        f"The scores themselves and their deviations: --json FILE, or a terminal of {num_columns} "
-        f"columns (this one has {console.width}).",
+        f"To see scores and deviations, use --json FILE or a terminal of {num_columns} columns "
+        f"(this one has {console.width}).",
         markup=False,
         highlight=False,
     )
 
 
 def _games_table(result: dict[str, Any], *, is_wide: bool) -> Table:
-    """One row per game; green is above human, red is not. Statistics are in percent."""
+    """Return a row per game; green is above human, red is not. Statistics are in percent."""
     unit = "score ± deviation; statistics of the HNS in %" if is_wide else "HNS in %"
     title = f"Published scores on {len(result['games'])} games: {unit}"
     table = _empty_table(title, "game")
@@ -117,14 +117,14 @@ def _games_table(result: dict[str, Any], *, is_wide: bool) -> Table:
 
 
 def _empty_table(title: str, first_column: str) -> Table:
-    """A table that fits 80 columns: no padding, the box's own gaps part the columns."""
+    """Return a table without padding that fits 80 columns."""
     table = Table(title=title, box=box.SIMPLE_HEAVY, padding=0, pad_edge=False, show_edge=False)
     table.add_column(first_column, no_wrap=True)
     return table
 
 
 def _header(name: str) -> str:
-    """A column's name, one word to a line."""
+    """Return a column's name, one word per line."""
     label = {**AGENTS, **ABLATIONS}.get(name, name)
     return "\n".join(label.replace("(", "").replace(")", "").split())
 

@@ -1,4 +1,4 @@
-"""agent57 suite."""
+"""The command `agent57 suite`."""
 
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from agent57.runtime.cluster.remote_runs import RemoteMachines
 
 SEEDS = 3
-PAPER_SEEDS = 6  # of agent57, for its final results
+PAPER_SEEDS = 6  # seeds of agent57 in the paper's final results
 
 SETTLED_BY_SUITE = SETTLED | {
     "--run.agent": "--agents",
@@ -45,11 +45,11 @@ class SuiteOptions:
     """Runs of each agent on each task; by default 3, at paper scale the paper's 6 for agent57,
     and 1 for long tasks of the desk suite."""
     out: Path | None = None
-    """Folder for runs and results, runs/suite or runs/desk by default; continues what is there."""
+    """Folder for runs and results, runs/suite or runs/desk by default; existing runs continue."""
     only: str = ""
-    """Of the desk suite, these tasks alone: NAME,NAME."""
+    """Train only these tasks of the desk suite: NAME,NAME."""
     scale: str = "laptop"
-    """paper, desktop, laptop or tiny: the machine this is for."""
+    """The machine: paper, desktop, laptop or tiny."""
     frames: int | None = None
     """Frames of each run; by default the scale's."""
     device: str = "auto"
@@ -60,20 +60,20 @@ class SuiteOptions:
     ray_address: str = ""
     """On a cluster: host:port of the Ray to join; by default one on this machine, or a new one."""
     jobs: int = 0
-    """Runs at a time; 0: one per core, of all machines together on a cluster."""
+    """Runs at a time; 0: one per core, on a cluster of all its machines."""
     reference: str = "agent57"
-    """Whose human and random scores to normalise by: agent57 (the paper's) or dqn_zoo."""
+    """Source of the human and random scores: agent57 (the paper) or dqn_zoo."""
 
 
 def num_seeds(known: SuiteOptions, agent: str) -> int:
-    """Return the number of seeds of an agent: as asked for, or as in the paper."""
+    """Return the number of seeds of an agent: as in --seeds, or the default."""
     if known.seeds is not None:
         return known.seeds
     return PAPER_SEEDS if known.scale == "paper" and agent == "agent57" else SEEDS
 
 
 def main(args: list[str], console: Console) -> None:
-    """Train and score."""
+    """Train and score the runs of a suite."""
     known, rest = parse(SuiteOptions, "suite", args, return_unknown_args=True)
     if rest and not rest[0].startswith("-"):
         raise ConfigError(f"separate games by commas, without spaces: {known.suite},{rest[0]}")
@@ -130,7 +130,7 @@ def _run(
     console: Console,
     machines: "RemoteMachines | None" = None,
 ) -> "list[Job]":
-    """Train and score. Results are written and printed after an interruption too."""
+    """Train and score. Write and print results even after an interruption."""
     from agent57.commands.queue_view import QueueView
     from agent57.experiments.jobs import launch_here
     from agent57.experiments.suite_runs import collect, prepare, train

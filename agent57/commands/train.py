@@ -1,4 +1,4 @@
-"""agent57 train."""
+"""The command `agent57 train`."""
 
 import json
 from collections.abc import Mapping
@@ -17,7 +17,7 @@ from agent57.storage.folder import read_config_file
 from agent57.terminal.progress import say, waiting
 
 DEFAULT_ENV = "pong"
-SETTLED = {  # fields that options of their own decide
+SETTLED = {  # fields that have an option of their own
     "--run.agent": "--agent",
     "--run.scale": "--scale",
     "--run.kind": "--env",
@@ -40,7 +40,7 @@ class Train:
     """
 
     config: Path | None = None
-    """Start from the settings in this file (the config.json of a run), not from the defaults."""
+    """Start from the settings in this file (the config.json of a run) instead of the defaults."""
     trust: bool = False
     """With --config: run the code of an environment that is not an installed package."""
     agent: str | None = None
@@ -50,7 +50,7 @@ class Train:
     env_kwargs: tuple[str, ...] = ()
     """Arguments of a Gymnasium environment, as name=value; values are JSON, or else text."""
     wrapper: str = ""
-    """module:function that wraps a Gymnasium environment; modules here are found too."""
+    """module:function that wraps a Gymnasium environment; the module may be in this folder."""
     scale: str | None = None
     """The machine: paper, desktop, laptop (the default) or tiny."""
     frames: int | None = None
@@ -66,7 +66,7 @@ class Train:
     actors: int | None = None
     """On a cluster: processes that play; by default the scale's."""
     lanes_per_actor: int | None = None
-    """On a cluster: lanes that each of them plays; by default the scale's lanes over the actors."""
+    """On a cluster: lanes per actor; by default the scale's lanes, divided among the actors."""
     ray_address: str = ""
     """On a cluster: host:port of the Ray to join; by default one on this machine, or a new one."""
     wandb: bool = False
@@ -147,7 +147,7 @@ def starting_point(known: Train, args: list[str]) -> Config:
 
 
 def _defaults(known: Train, args: list[str]) -> Config:
-    """Return the defaults for the task. All options about the task decide how it is observed."""
+    """Return the defaults for the task. They depend on all options that affect its observations."""
     from agent57.defaults import default_config
 
     agent, scale = known.agent or "agent57", known.scale or "laptop"
@@ -173,7 +173,7 @@ def _with_values(args: list[str]) -> list[list[str]]:
 
 
 def keywords(given: tuple[str, ...]) -> str:
-    """Write arguments name=value as a JSON object; no arguments are ""."""
+    """Write arguments name=value as a JSON object; return "" without arguments."""
     found: dict[str, Any] = {}
     for word in given:
         name, is_pair, value = word.partition("=")

@@ -1,4 +1,4 @@
-"""agent57 watch."""
+"""The command `agent57 watch`."""
 
 import os
 import subprocess
@@ -24,15 +24,15 @@ class Watch:
     """Serve a live page about runs that train or have ended. Ctrl-C ends the page, never a run."""
 
     runs: Annotated[tuple[Path, ...], tyro.conf.Positional]
-    """Run folders, or folders that hold some (a suite)."""
+    """Run folders, or folders that hold runs (such as a suite)."""
     port: int | None = None
-    """Port to listen on; 5757 by default, or any free one if 5757 is taken."""
+    """Port to listen on; by default 5757, or any free port if 5757 is taken."""
     host: str = "127.0.0.1"
     """Address to listen on. Beyond this machine the printed address holds a token."""
     open: bool = False
     """Open the page in a browser, where there is a screen."""
     wait: bool = False
-    """Wait for runs that are not there yet."""
+    """Wait for runs that do not exist yet."""
     trust: bool = False
     """Draw lanes with the code of environments that are not installed packages."""
 
@@ -57,13 +57,13 @@ def main(args: list[str], console: Console) -> None:
 
 
 def has_screen() -> bool:
-    """Whether a browser has a screen to open on; in a bare terminal it would take the terminal."""
+    """Whether there is a screen for a browser; without one it would occupy the terminal."""
     is_linux = sys.platform.startswith("linux")
     return not is_linux or bool(os.environ.get("DISPLAY") or os.environ.get("WAYLAND_DISPLAY"))
 
 
 def check_packages() -> None:
-    """Refuse to serve a page without the packages that serve it."""
+    """Refuse to serve a page if packages for it are missing."""
     missing = [name for name in NEEDS if find_spec(name) is None]
     if missing:
         names = " and ".join(missing)
@@ -71,20 +71,20 @@ def check_packages() -> None:
 
 
 class PageProcess:
-    """`agent57 watch` for a run that is about to begin, ended with the run.
+    """Runs `agent57 watch` for a run that is about to begin, and ends it with the run.
 
-    A process of its own: the page takes no time from the training's interpreter.
+    It is a separate process, so the page takes no time from the training's interpreter.
     """
 
     def __init__(self, path: Path) -> None:
         check_packages()
-        # The training runs the code of the environment as well: the user has named it.
+        # The training runs the environment's code too, so the user trusts it.
         options = ("--wait", "--open", "--trust")
         self._command = [sys.executable, "-m", "agent57", "watch", str(path), *options]
         self._process: subprocess.Popen[bytes] | None = None
 
     def __enter__(self) -> "PageProcess":
-        # Ctrl-C is for the run, which ends the page when it has saved itself.
+        # Ctrl-C must reach only the run, which ends the page after saving itself.
         self._process = subprocess.Popen(self._command, start_new_session=os.name == "posix")
         return self
 

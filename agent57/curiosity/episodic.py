@@ -10,13 +10,13 @@ from jaxtyping import Float, Float32
 
 from agent57.config import CuriosityConfig
 
-ROWS_PER_THREAD = 100_000  # a few hundred microseconds; less is not worth waking a thread for
+ROWS_PER_THREAD = 100_000  # take a few hundred microseconds, which justifies waking a thread
 
 
 def least_novelty(config: CuriosityConfig) -> np.float32:
-    """The novelty of a state whose K neighbours are all within the cluster distance: 1 / s(0).
+    """Return 1 / s(0): the novelty of a state with K neighbours within the cluster distance.
 
-    A smaller reward needs s > s_m, which is impossible if s_m >= sqrt(K) + c.
+    Only a reward of 0 is smaller. It needs s > s_m, which cannot happen if s_m >= sqrt(K) + c.
     """
     return np.float32(1 / (np.sqrt(config.neighbours) + config.pseudo_count))
 
@@ -26,15 +26,15 @@ def kernel_novelty(
     mean_distance_sq: Float[np.ndarray, "E"],
     config: CuriosityConfig,
 ) -> Float32[np.ndarray, "E"]:
-    """The novelty of each state: its distance from its K nearest memories (NGU, algorithm 1).
+    """Return the novelty of each state from its K nearest memories (NGU, algorithm 1).
 
         d_k = max(distance_k^2 / d_m^2 - xi, 0)
         s   = sqrt(sum_k eps / (d_k + eps)) + c
         r   = 1 / s, or 0 if s > s_m
 
-    `mean_distance_sq` is the running mean d_m^2, these distances included. A neighbour that does
-    not exist is infinitely far, and adds nothing. A state without any memory to compare with earns
-    nothing: the bare formula would pay it 1 / c, more than any other state.
+    `mean_distance_sq` is the running mean d_m^2, which includes these distances. A missing
+    neighbour is infinitely far away and adds nothing. A state without any memory to compare with
+    gets 0, where the bare formula would give 1 / c, more than to any other state.
     """
     scale = np.where(mean_distance_sq > 0, mean_distance_sq, 1.0).astype(np.float64)
     relative = np.maximum(distance_sq / scale[:, None] - config.cluster_distance, 0.0)
@@ -45,13 +45,13 @@ def kernel_novelty(
 
 
 class EpisodicMemory:
-    """The embeddings each lane has met in its episode, and the scale distances are measured by.
+    """The embeddings of each lane's running episode, and the scale of their distances.
 
-    Memory is a ring per lane, wiped when an episode ends. The running mean d_m^2 of the squared
-    distances to the neighbours is per lane too, cumulative, and carried across episodes.
+    Each lane has a ring of embeddings, wiped when an episode ends. Each lane also has d_m^2, the
+    mean squared distance to neighbours over all its episodes.
 
-    Long memories are searched by at most `num_threads` threads, by default as many as torch has.
-    They are plain ones that sleep when idle: those of OpenMP spin, and stall when cores are busy.
+    At most `num_threads` threads search long memories; the default is torch's number of threads.
+    They are plain threads that sleep when idle. OpenMP threads spin, and stall when cores are busy.
     """
 
     def __init__(
@@ -64,14 +64,14 @@ class EpisodicMemory:
         self._config = config
         self._num_threads = num_threads or torch.get_num_threads()
         self._pool = ThreadPoolExecutor(self._num_threads, "episodic-memory")
-        # Zeros, because the operating system hands out zeroed pages without touching them.
+        # np.zeros takes no memory until it is written to; the pages come zeroed when touched.
         self._memory = np.zeros((num_lanes, config.memory_size, embedding_size), dtype=np.float32)
         self._num_added = np.zeros(num_lanes, dtype=np.int64)  # in this episode
         self._distance_sum = np.zeros(num_lanes, dtype=np.float64)  # of squares
         self._distance_count = np.zeros(num_lanes, dtype=np.int64)
 
     def novelty(self, embedding: np.ndarray) -> np.ndarray:
-        """Score the states of all lanes [E, D] against their episodes [E], then remember them."""
+        """Return the novelty [E] of the lanes' states [E, D], then remember the states."""
         embedding = np.ascontiguousarray(embedding, dtype=np.float32)
         if not np.isfinite(embedding).all():
             raise FloatingPointError("the embedding network returned a value that is not finite")
@@ -84,7 +84,7 @@ class EpisodicMemory:
         return novelty
 
     def add(self, embedding: np.ndarray, mask: np.ndarray) -> None:
-        """Remember the states of the lanes in `mask` [E] unscored: first ones of an episode."""
+        """Remember the states of the lanes in `mask` [E] without scoring: an episode's first."""
         lanes = np.flatnonzero(mask)
         self._memory[lanes, self._num_added[lanes] % self._config.memory_size] = embedding[lanes]
         self._num_added[lanes] += 1
@@ -94,7 +94,7 @@ class EpisodicMemory:
         self._num_added[mask] = 0
 
     def _nearest(self, embedding: np.ndarray) -> np.ndarray:
-        """Squared distances [E, K] to the nearest memories; inf where there are fewer than K."""
+        """Return squared distances [E, K] to the nearest memories; inf where a lane has fewer."""
         num_filled = self._num_filled()
         nearest = np.full((len(embedding), self._config.neighbours), np.inf, dtype=np.float32)
         num_parts = min(self._num_threads, 1 + int(num_filled.sum()) // ROWS_PER_THREAD)
@@ -110,29 +110,29 @@ class EpisodicMemory:
 
     @property
     def fill(self) -> np.ndarray:
-        """Share of each lane's memory that is taken [E]; where it is full the oldest are lost."""
+        """Share of each lane's memory that is taken [E]. A full memory overwrites the oldest."""
         return self._num_filled() / self._config.memory_size
 
     @property
     def mean_distance_sq(self) -> np.ndarray:
-        """d_m^2: mean squared distance to the neighbours so far, of each lane [E]."""
+        """Mean squared distance d_m^2 to the neighbours so far, of each lane [E]."""
         return self._distance_sum / np.maximum(self._distance_count, 1)
 
     def lasting_state(self) -> dict[str, Any]:
-        """State that outlives an episode: the running means."""
+        """Return the state that outlives an episode: the running means."""
         return {
             "distance_sum": torch.from_numpy(self._distance_sum.copy()),
             "distance_count": torch.from_numpy(self._distance_count.copy()),
         }
 
     def load_lasting_state(self, state: dict[str, Any]) -> None:
-        """Go on with what `lasting_state` returned, and no episode under way."""
+        """Go on from a `lasting_state`, with no running episode."""
         self._num_added[:] = 0
         self._distance_sum[:] = state["distance_sum"].numpy()
         self._distance_count[:] = state["distance_count"].numpy()
 
     def state_dict(self) -> dict[str, Any]:
-        """The episodes so far, without the empty slots, and the running means."""
+        """Return the running episodes, without empty slots, and the running means."""
         filled = [memory[:n] for memory, n in zip(self._memory, self._num_filled(), strict=True)]
         return {
             "embedding": torch.from_numpy(np.concatenate(filled)),
@@ -141,7 +141,7 @@ class EpisodicMemory:
         }
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Continue from what `state_dict` returned."""
+        """Continue from a `state_dict`."""
         self.load_lasting_state(state)
         self._num_added[:] = state["num_added"].numpy()
         filled = np.split(state["embedding"].numpy(), np.cumsum(self._num_filled())[:-1])
@@ -149,7 +149,7 @@ class EpisodicMemory:
             memory[: len(rows)] = rows
 
 
-# Reordering the sum lets it be vectorised; infinities keep their meaning.
+# These flags let the sum be reordered and so vectorised; infinities keep their meaning.
 @numba.njit(fastmath={"reassoc", "contract", "nsz"}, nogil=True, cache=True)
 def _distance_sq(a: np.ndarray, b: np.ndarray) -> np.float32:
     total = np.float32(0.0)
@@ -168,7 +168,7 @@ def _search(
     num_parts: int,
     part: int,
 ) -> None:
-    """Keep the K smallest squared distances of every `num_parts`-th lane, ascending.
+    """Write the K smallest squared distances of every `num_parts`-th lane to `nearest`, ascending.
 
     query [E, D], memory [E, M, D], num_filled [E], nearest [E, K] infinite at first.
     """

@@ -1,4 +1,4 @@
-"""An intrinsic reward that a program registered, in place of NGU's."""
+"""An intrinsic reward that a user's program registered, in place of NGU's."""
 
 from typing import Any
 
@@ -10,7 +10,7 @@ from agent57.own_parts import IntrinsicReward
 
 
 class OwnCuriosity:
-    """Curiosity by an intrinsic reward that a program registered."""
+    """Wraps a registered intrinsic reward to be used like `Curiosity`."""
 
     def __init__(self, part: IntrinsicReward, num_lanes: int) -> None:
         self._part = part
@@ -18,7 +18,7 @@ class OwnCuriosity:
         self.last: dict[str, np.ndarray] = {}  # factors of the latest rewards, to be logged
 
     def refresh(self, version: int) -> None:
-        """Nothing to do: the part has no weights of the learner."""
+        """Do nothing: a registered reward has no weights of the learner."""
 
     @torch.inference_mode()
     def begin(self, lanes: np.ndarray, prepared: Tensor) -> None:
@@ -27,7 +27,7 @@ class OwnCuriosity:
 
     @torch.inference_mode()
     def reward(self, prepared: Tensor) -> np.ndarray:
-        """r^i [E] of arriving at these states, checked."""
+        """Return the checked r^i [E] of arriving at these states."""
         reward = np.asarray(self._part.reward(prepared), np.float32)
         if reward.shape != (self._num_lanes,) or not np.isfinite(reward).all():
             raise FloatingPointError(
@@ -38,15 +38,15 @@ class OwnCuriosity:
         return reward
 
     def lasting_state(self) -> dict[str, Any]:
-        """Everything: only the part knows what outlives an episode."""
+        """Return the whole state: only the registered part knows what outlives an episode."""
         return self.state_dict()
 
     def load_lasting_state(self, state: dict[str, Any]) -> None:
-        """Go on with what `lasting_state` returned."""
+        """Go on from a `lasting_state`."""
         self.load_state_dict(state)
 
     def state_dict(self) -> dict[str, Any]:
-        """The state of the part."""
+        """Return the state of the registered part."""
         return {"own": self._part.state_dict()}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:

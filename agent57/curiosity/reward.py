@@ -1,14 +1,14 @@
 """NGU's intrinsic reward of E lanes: episodic novelty times the life-long modulator.
 
-Each episode keeps one embedding f for its whole length, because a memory that mixes embeddings
-measures nothing. Lanes start episodes at different times, so an actor holds several versions of f
-at once, at most `actor.embedding_versions`. A new episode takes the learner's newest version if a
-place is free for it, otherwise the newest version held. RND follows the learner with the value
+Each episode keeps one embedding f for its whole length, because distances between different
+embeddings mean nothing. Lanes start episodes at different times, so an actor holds several versions
+of f at once, at most `actor.embedding_versions`. A new episode takes the learner's newest version
+if a place is free for it, otherwise the newest version held. RND is updated together with the value
 networks.
 
-The modulator says how novel a state is in the whole run: its RND error relative to the usual one.
-Statistics are kept per lane, because a lane is one of the paper's actors: how lanes are spread over
-processes must not change the experiment.
+The modulator measures how novel a state is in the whole run: its RND error relative to the mean.
+Statistics are kept per lane, because a lane is one of the paper's actors. So the way lanes are
+spread over processes does not change the experiment.
 """
 
 import copy
@@ -26,26 +26,26 @@ from agent57.threads import in_turn
 
 
 def versions_held(embedding_versions: int, num_lanes: int) -> int:
-    """Embeddings that an actor holds at most, by `actor.embedding_versions` and its lanes."""
+    """Return how many embeddings an actor holds at most."""
     return min(num_lanes, embedding_versions or max(4, num_lanes // 8))
 
 
 class RunningMoments:
     """Running mean and deviation of the values of each of E lanes (Welford).
 
-    With a horizon only about the latest `horizon` values count: after that many, each new value
-    takes the place of an average old one.
+    With a horizon, only about the latest `horizon` values count. After so many values, each new
+    value replaces an average old value.
     """
 
     def __init__(self, num_lanes: int, horizon: int) -> None:
-        """`horizon`: 0 for none."""
+        """Start without values; a `horizon` of 0 counts all values."""
         self._max_kept = horizon - 1 if horizon else np.iinfo(np.int64).max
         self.count = np.zeros(num_lanes, np.int64)
         self.mean = np.zeros(num_lanes)
         self._sum_sq = np.zeros(num_lanes)  # of deviations from the mean
 
     def update(self, values: np.ndarray) -> None:
-        """Take one value of every lane [E] into account."""
+        """Add one value of every lane [E]."""
         kept = np.minimum(self.count, self._max_kept)
         self._sum_sq *= kept / np.maximum(self.count, 1)
         self.count[:] = kept + 1
@@ -59,7 +59,7 @@ class RunningMoments:
         return np.sqrt(self._sum_sq / np.maximum(self.count, 1))
 
     def state_dict(self) -> dict[str, Any]:
-        """Everything needed to go on."""
+        """Return everything needed to go on."""
         return {name: torch.from_numpy(array.copy()) for name, array in self._arrays().items()}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
@@ -72,7 +72,7 @@ class RunningMoments:
 
     @staticmethod
     def pooled(state: dict[str, Any]) -> dict[str, Any]:
-        """The saved moments of all lanes pooled into one lane's (Chan et al.)."""
+        """Pool the saved moments of all lanes into the moments of one lane (Chan et al.)."""
         count, mean, sum_sq = (torch.as_tensor(state[n]) for n in ("count", "mean", "sum_sq"))
         total = count.sum()
         middle = (count * mean).sum() / total.clamp(min=1)
@@ -83,22 +83,22 @@ class RunningMoments:
 class RewardScale:
     """Divides the rewards of each lane by their running mean, so that they are near 1 in any task.
 
-    A beta then means the same in every task, however large its distances are. r^i is never
-    negative, so its mean is its size, and rewards that hardly vary stay near 1.
+    A beta then has the same effect in every task, however large its distances are. r^i is never
+    negative, so its mean measures its size, and rewards that hardly vary stay near 1.
     """
 
     def __init__(self, num_lanes: int, horizon: int) -> None:
         self.moments = RunningMoments(num_lanes, horizon)
 
     def __call__(self, reward: np.ndarray) -> np.ndarray:
-        """Rewards of the lanes [E] in units of their running mean, which includes these."""
+        """Return the rewards [E] divided by their running mean, which includes them."""
         self.moments.update(reward.astype(np.float64))
         unit = np.where(self.moments.mean > 0, self.moments.mean, 1.0)
         return (reward / unit).astype(reward.dtype)
 
 
 class Modulator:
-    """alpha = 1 + (err - mean) / deviation, clipped to [1, L]  (NGU, section 2)."""
+    """Computes alpha = 1 + (err - mean) / deviation, clipped to [1, L] (NGU, section 2)."""
 
     def __init__(
         self, num_lanes: int, max_modulation: float, warmup_steps: int, horizon: int
@@ -108,7 +108,7 @@ class Modulator:
         self.moments = RunningMoments(num_lanes, horizon)
 
     def __call__(self, error: np.ndarray) -> np.ndarray:
-        """Modulation of each lane [E] by its RND error, which the moments include."""
+        """Return the modulation [E] by these RND errors, which the moments then include."""
         self.moments.update(error.astype(np.float64))
         deviation = self.moments.deviation
         is_known = (self.moments.count > self._warmup) & (deviation > 0)
@@ -165,7 +165,7 @@ class Curiosity:
 
     @torch.inference_mode()
     def reward(self, prepared: Tensor) -> np.ndarray:
-        """r^i of arriving at these states [E]: episodic novelty, amplified up to L times."""
+        """Return r^i [E] of arriving at these states: episodic novelty, amplified up to L times."""
         novelty, error = self._side_by_side(
             [
                 lambda: self._memory.novelty(self._embed(prepared)),
@@ -186,7 +186,10 @@ class Curiosity:
         return reward if self._scale is None else self._scale(reward)
 
     def _adopt(self, in_use: set[int]) -> int:
-        """The held embedding for episodes that start now: the newest, if it can be loaded."""
+        """Return the slot of the embedding for episodes that start now.
+
+        The newest version is loaded if a slot is free.
+        """
         if self._newest_version not in self._held_version:
             free = [slot for slot in range(len(self._held)) if slot not in in_use]
             if free:
@@ -196,7 +199,7 @@ class Curiosity:
         return int(np.argmax(self._held_version))
 
     def _embed(self, prepared: Tensor) -> np.ndarray:
-        """f(x) of each lane, by the embedding its episode started with."""
+        """Return f(x) of each lane, by the embedding with which its episode started."""
         slots = np.unique(self._holder)
         if len(slots) == 1:
             return self._held[slots[0]](prepared).float().cpu().numpy()
@@ -208,16 +211,16 @@ class Curiosity:
         return embedding
 
     def lasting_state(self) -> dict[str, Any]:
-        """State that outlives an episode: the scales that novelty is measured by."""
+        """Return the state that outlives an episode: the running scales of novelty."""
         return {"memory": self._memory.lasting_state(), **self._scales()}
 
     def load_lasting_state(self, state: dict[str, Any]) -> None:
-        """Go on with what `lasting_state` returned, and no episode under way."""
+        """Go on from a `lasting_state`, with no running episode."""
         self._memory.load_lasting_state(state["memory"])
         self._load_scales(state)
 
     def state_dict(self) -> dict[str, Any]:
-        """Everything needed to go on, running episodes included."""
+        """Return everything needed to go on, including running episodes."""
         return {
             "newest_version": self._newest_version,
             "held": [embedding.state_dict() for embedding in self._held],
@@ -239,7 +242,7 @@ class Curiosity:
         self._load_scales(state)
 
     def _scales(self) -> dict[str, Any]:
-        """The running scales of RND errors and of rewards."""
+        """Return the running scales of RND errors and of rewards."""
         return {
             "moments": self.modulator.moments.state_dict(),
             "scale": None if self._scale is None else self._scale.moments.state_dict(),

@@ -1,4 +1,4 @@
-"""Environments of many lanes. Importing this tells Gymnasium of the random coin."""
+"""Environments of many lanes. Importing this package registers the random coin with Gymnasium."""
 
 from gymnasium import register
 

@@ -1,8 +1,10 @@
-"""The 57 Atari games, as the paper plays them. No frame stacking, clipping or sticky action unless
-asked for, and no resets but the player's own.
+"""The 57 Atari games, as the paper plays them.
 
-The last observation of a game that is over is the emulator's: it breaks off before it takes a new
-picture. It is never bootstrapped from. The last observation before the time cap is a true one.
+Frames are not stacked and rewards not clipped. Actions are sticky only on request. Lanes never
+reset themselves.
+
+When a game is over, the emulator stops before it takes a new picture, so the last observation is
+older than the end. It is never bootstrapped from. The last observation at the time cap is current.
 """
 
 import numpy as np
@@ -14,13 +16,13 @@ from agent57.envs.lanes import LoggedEnv, pending
 from agent57.envs.spec import Step
 from agent57.types import EnvSpec
 
-MIN_FRAME_SIZE = 36  # pixels; what the pixel torso needs
+MIN_FRAME_SIZE = 36  # pixels per side that the pixel torso needs
 
 
 class AtariEnv(LoggedEnv):
     """E lanes of one game, played by the emulator's own threads.
 
-    Lanes in colour observe the screen itself: no network takes it, but drawing it is free.
+    Lanes in colour observe the screen itself. No network accepts it, but it can be drawn for free.
     """
 
     def __init__(
@@ -51,7 +53,7 @@ class AtariEnv(LoggedEnv):
         self._first_frames = np.zeros(num_lanes, np.int64)
 
     def reset(self, lanes: np.ndarray, seeds: np.ndarray) -> np.ndarray:
-        """Start a new episode in the lanes of the mask; the current observations of all lanes."""
+        """Start episodes in the lanes of the mask; return all lanes' current observations."""
         self._lanes.check_reset(lanes, seeds)
         if lanes.any():
             with pending(f"{self.spec.name}: reset"):
@@ -74,10 +76,10 @@ class AtariEnv(LoggedEnv):
         return self._outcome(reward, terminated, truncated)
 
     def render(self, lane: int) -> np.ndarray:
-        """The lane's screen in colour, [210, 160, 3] uint8.
+        """Return the lane's screen in colour, [210, 160, 3] uint8.
 
-        The first picture of an episode replays it from its start; later ones only what was played
-        since.
+        The first picture of an episode replays the episode from its start. Later pictures replay
+        only the steps since the previous picture.
         """
         self._lanes.check_lane(lane)
         if self._in_colour:
@@ -87,7 +89,7 @@ class AtariEnv(LoggedEnv):
         return self._cameras[lane].picture(self._log)
 
     def first_frames(self, lane: int) -> int:
-        """Return the emulator frames of no-op that the lane's episode began with."""
+        """Return the number of no-op frames with which the lane's episode began."""
         return int(self._first_frames[lane])
 
     def close(self) -> None:

@@ -1,7 +1,7 @@
-"""Reads a console's memory along a recorded episode, for statistics. No agent sees any of it.
+"""Reads a console's memory during a recorded episode, for statistics. No agent sees this memory.
 
-The vector emulator does not show its memory. An episode is its seed and its actions, so a second
-emulator plays it again and comes to the same states, bit for bit.
+The vector emulator does not show its memory. So a second emulator replays the episode from its seed
+and actions, and reaches the same states, bit for bit.
 """
 
 from collections.abc import Iterator
@@ -17,7 +17,7 @@ from agent57.envs.spec import EpisodeRecord
 
 @dataclass(frozen=True, kw_only=True)
 class PlaceBytes:
-    """The bytes that hold the room, and the player's column and height in it."""
+    """Memory addresses of the room, and of the player's column and height in it."""
 
     room: int
     x: int
@@ -28,7 +28,7 @@ PLACE_BYTES = {"montezuma_revenge": PlaceBytes(room=3, x=42, y=43)}  # by game
 
 
 class MemoryReader:
-    """Plays recorded episodes of one game again, and reads their memory."""
+    """Replays recorded episodes of one game, and reads the console's memory."""
 
     def __init__(self, config: EnvConfig) -> None:
         ALEInterface.setLoggerMode(LoggerMode.Error)
@@ -36,7 +36,7 @@ class MemoryReader:
         rom = roms.get_rom_path(config.name)
         assert rom is not None, f"ale-py holds no ROM of {config.name}"
         self._rom = rom
-        self._env = AtariEnv(config.name, 1, config)  # tells how many no-ops a seed begins with
+        self._env = AtariEnv(config.name, 1, config)  # tells the number of no-ops of a seed
 
     def bytes_of(self, record: EpisodeRecord, *indices: int) -> np.ndarray:
         """Return bytes of memory at the start of an episode and after each action, [T + 1, K]."""
@@ -65,7 +65,10 @@ class MemoryReader:
 
 
 def places_visited(records: list[EpisodeRecord], config: EnvConfig) -> list[np.ndarray] | None:
-    """Return room, x and y after each action of each episode; None where a game's are not known."""
+    """Return room, x and y at the start and after each action; None for games not in PLACE_BYTES.
+
+    The list holds an array [T + 1, 3] per episode.
+    """
     if config.name not in PLACE_BYTES:
         return None
     place = PLACE_BYTES[config.name]
@@ -77,7 +80,7 @@ def places_visited(records: list[EpisodeRecord], config: EnvConfig) -> list[np.n
 
 
 def rooms_visited(records: list[EpisodeRecord], config: EnvConfig) -> list[set[int]] | None:
-    """Return the rooms that each episode saw; None where a game's rooms are not known."""
+    """Return the rooms that each episode visited; None for games that are not in PLACE_BYTES."""
     places = places_visited(records, config)
     if places is None:
         return None

@@ -1,4 +1,4 @@
-"""The ALE's vector emulators, and a camera that plays a lane's episode again in colour."""
+"""The ALE's vector emulators, and a camera that replays a lane's episode in colour."""
 
 import numpy as np
 from ale_py.vector_env import AtariVectorEnv
@@ -12,17 +12,17 @@ SCREEN = (210, 160)  # rows, columns of all 57 games
 def make_emulator(
     game: str, num_lanes: int, config: EnvConfig, *, grayscale: bool, size: tuple[int, int]
 ) -> AtariVectorEnv:
-    """Return the emulators of a game, with nothing left to a default.
+    """Return the emulators of a game, with every option set explicitly.
 
-    Their cap lies beyond the cap of the configuration, which `AtariEnv` counts itself: at their own
-    cap they return the observation before the last. The no-ops are 0 to noop_max - 1 frames.
+    The emulators' time cap lies beyond the configured cap, which `AtariEnv` counts itself. At their
+    own cap they would return the last observation but one. No-ops are 0 to noop_max - 1 frames.
     """
     return AtariVectorEnv(
         game=game,
         num_envs=num_lanes,
         batch_size=num_lanes,
         num_threads=0,  # one per lane, at most one per core
-        thread_affinity_offset=-1,  # none
+        thread_affinity_offset=-1,  # threads are not bound to cores
         max_num_frames_per_episode=config.max_episode_frames + 2 * config.frame_skip,
         repeat_action_probability=config.sticky_actions,
         full_action_space=config.actions == "full",
@@ -44,7 +44,7 @@ def make_emulator(
 
 
 class Camera:
-    """One lane's episode played again in colour, as far as the lane has come."""
+    """Replays one lane's episode in colour, up to the lane's latest step."""
 
     def __init__(self, game: str, lane: int, config: EnvConfig) -> None:
         self._emulator = make_emulator(game, 1, config, grayscale=False, size=SCREEN)
@@ -54,7 +54,7 @@ class Camera:
         self._picture = np.zeros((*SCREEN, 3), np.uint8)
 
     def picture(self, log: EpisodeLog) -> np.ndarray:
-        """Play on to the lane's latest step; return its screen, [210, 160, 3] uint8."""
+        """Play on to the lane's latest step, and return its screen, [210, 160, 3] uint8."""
         if self._episode != log.num_episodes[self._lane]:
             frames, _ = self._emulator.reset(seed=log.seed[[self._lane]])
             self._episode = int(log.num_episodes[self._lane])

@@ -1,6 +1,6 @@
-"""The names of the paper's 57 Atari games, and the many ways that others write them.
+"""The names of the paper's 57 Atari games, and their other spellings.
 
-No emulator is needed to know a name.
+This module needs no emulator.
 """
 
 import dataclasses
@@ -25,22 +25,22 @@ _ID = re.compile(r"(?:ALE/)?([A-Za-z_]+?)(?:NoFrameskip|Deterministic)?(?:-v\d+)
 
 
 def game_named(name: str) -> str | None:
-    """Return the paper's name of a game from Pong, ALE/Pong-v5, PongNoFrameskip-v4 and so on.
+    """Return the paper's name of a game given as Pong, ALE/Pong-v5, PongNoFrameskip-v4 and so on.
 
-    Return None for other names, also for ids of the console's memory (Pong-ram-v4).
+    Return None for other names, including ids that observe the console's memory (Pong-ram-v4).
     """
     match = _ID.fullmatch(name)
     return _BY_LETTERS.get(match[1].replace("_", "").lower()) if match else None
 
 
 def with_paper_name(config: EnvConfig) -> EnvConfig:
-    """Rename an Atari id to the paper's name of the game, unless `raw` asks for the id."""
+    """Replace an Atari id by the paper's name of the game, unless `raw` is set."""
     game = None if config.raw else game_named(config.name)
     return config if game is None else dataclasses.replace(config, name=game)
 
 
 def renaming(given: str, config: EnvConfig) -> str:
-    """Return a line that says how an Atari id is played; "" if the name was the paper's."""
+    """Return a line that says how an Atari id is played; "" if the name was not replaced."""
     if given == config.name or config.name not in ATARI_GAMES:
         return ""
     return (

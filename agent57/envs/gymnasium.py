@@ -1,6 +1,6 @@
-"""Any Gymnasium environment with discrete actions, in many lanes at once.
+"""Lanes of any Gymnasium environment with discrete actions.
 
-The only preprocessing is the layout: images become planes, everything else becomes a vector.
+Preprocessing only changes the layout: images become planes, everything else becomes a vector.
 """
 
 import contextlib
@@ -37,9 +37,9 @@ from agent57.envs.spec import EnvironmentFault, Step
 from agent57.envs.views import actions_of, part_names, view_of
 from agent57.types import EnvSpec
 
-# What is usually seen of the observations of some packages, where nobody says it: their ids, parts.
+# Beginning of an id: the parts of its observations that agents see unless `env.observe` is set.
 USUAL_PARTS = {"MiniGrid-": ("image",)}
-# Where packages declare functions that register ids; Gymnasium itself called these before 1.0.
+# Groups of entry points that register ids. Gymnasium called these itself before version 1.0.
 ENTRY_POINT_GROUPS = ("gymnasium.envs", "gymnasium.envs.__root__")
 
 if importlib.util.find_spec("ale_py") is not None:
@@ -47,9 +47,10 @@ if importlib.util.find_spec("ale_py") is not None:
 
 
 class GymnasiumEnv(LoggedEnv):
-    """E lanes of one Gymnasium id, in this process or one process each.
+    """E lanes of one Gymnasium id, all in this process or each in its own.
 
-    `max_episode_frames` caps an episode beside the environment's own time limit, one frame a step.
+    `max_episode_frames` caps an episode in addition to the environment's own time limit. One step
+    counts as one frame.
     """
 
     def __init__(self, config: EnvConfig, num_lanes: int) -> None:
@@ -60,7 +61,7 @@ class GymnasiumEnv(LoggedEnv):
         self._envs: Any = _make_lanes(config, num_lanes, self._render_mode)
 
     def reset(self, lanes: np.ndarray, seeds: np.ndarray) -> np.ndarray:
-        """Start a new episode in the lanes of the mask; the current observations of all lanes."""
+        """Start episodes in the lanes of the mask; return all lanes' current observations."""
         self._lanes.check_reset(lanes, seeds)
         if lanes.any():
             options = {"reset_mask": lanes.copy()}
@@ -82,7 +83,7 @@ class GymnasiumEnv(LoggedEnv):
         return self._outcome(reward, terminated, truncated)
 
     def render(self, lane: int) -> np.ndarray:
-        """The lane's picture as the environment draws it, [Y, X, 3] uint8."""
+        """Return the lane's picture as the environment draws it, [Y, X, 3] uint8."""
         self._lanes.check_lane(lane)
         if self._render_mode is None:
             raise ValueError(f"{self.spec.name} draws no pictures: it has no rgb_array render mode")
@@ -95,7 +96,7 @@ class GymnasiumEnv(LoggedEnv):
         self._envs.close()
 
     def _ask(self, what: str, *args: object, **kwargs: object) -> Any:  # noqa: ANN401
-        """Let all lanes step or reset. Lanes in other processes must answer in time."""
+        """Let all lanes step or reset, with a time limit for lanes in other processes."""
         envs = self._envs
         if not isinstance(envs, AsyncVectorEnv):
             return self._call(what, getattr(envs, what), *args, **kwargs)
@@ -134,7 +135,7 @@ class GymnasiumEnv(LoggedEnv):
         return [lane for lane, pipe in pipes if pipe is not None and not pipe.poll(0)]
 
     def _end_processes(self) -> None:
-        """Kill lanes that have processes of their own: after a fault they may not answer."""
+        """Kill the lanes' own processes, if they have any: after a fault they may not answer."""
         if isinstance(self._envs, AsyncVectorEnv):
             for process in self._envs.processes:
                 process.kill()
@@ -150,11 +151,11 @@ class GymnasiumEnv(LoggedEnv):
 
 
 class _Lane(gymnasium.Wrapper):
-    """One environment as its player sees it. Its errors name the lane."""
+    """One environment with the agent's view of it. Its errors name the lane."""
 
     def __init__(self, config: EnvConfig, lane: int, render_mode: str | None) -> None:
         if multiprocessing.parent_process() is not None:
-            signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the player to answer
+            signal.signal(signal.SIGINT, signal.SIG_IGN)  # the player's process handles Ctrl-C
         env = _make(config, render_mode)
         super().__init__(env)
         view = view_of(config.name, env.observation_space, parts_seen(config))
@@ -179,7 +180,7 @@ class _Lane(gymnasium.Wrapper):
 
     @contextlib.contextmanager
     def _watched(self, what: str) -> Iterator[None]:
-        """Mark a call as under way, and turn whatever it raises into a fault with its lane."""
+        """Mark a call as under way, and turn any error into a fault that names the lane."""
         try:
             with pending(f"{self._label}: {what}"):
                 yield
@@ -192,7 +193,7 @@ class _Lane(gymnasium.Wrapper):
 
 
 class _VectorLanes:
-    """The lanes of a vector environment that a program brought along, as its player sees them."""
+    """The lanes of a vector environment from a user's program, with the agent's view of them."""
 
     def __init__(self, config: EnvConfig, envs: VectorEnv) -> None:
         mode = envs.metadata.get("autoreset_mode")
@@ -225,7 +226,7 @@ class _VectorLanes:
 
 
 def _make_lanes(config: EnvConfig, num_lanes: int, render_mode: str | None) -> Any:  # noqa: ANN401
-    """Make E lanes, one by one or with a maker of vector environments."""
+    """Make E lanes one by one, or with a registered maker of vector environments."""
     maker = maker_of(config.name)
     if maker is not None and takes_num_envs(maker):
         return _VectorLanes(config, maker(num_envs=num_lanes, **config.keywords))
@@ -243,7 +244,7 @@ def parts_seen(config: EnvConfig) -> tuple[str, ...]:
 
 
 def parts_unseen(config: EnvConfig) -> list[str]:
-    """Return the parts of the observations that a run does not see."""
+    """Return the parts of the observations that the agent does not see."""
     seen, maker = parts_seen(config), maker_of(config.name)
     is_vector = maker is not None and takes_num_envs(maker)
     env: Any = _make_one_vector(config) if is_vector else _make(config, None)
@@ -279,7 +280,7 @@ def _bare(name: str) -> str:
 
 
 def _example(name: str) -> str:
-    """Write a name as package:id, with a package of a similar name that is installed if any is."""
+    """Write a name as package:id, preferring an installed package with a similar name."""
     word = re.split(r"[-/:_]", name)[0].lower()
     if not word.isidentifier():
         return "package:Task-v0"
@@ -291,7 +292,7 @@ def _example(name: str) -> str:
 def is_registered(name: str) -> bool:
     """Whether Gymnasium knows the id, once the package that registers it is imported.
 
-    `package:id` imports any package first, as in Gymnasium itself.
+    `package:id` imports the package first, as in Gymnasium itself.
     """
     package, _, name_there = name.rpartition(":")
     if not package and name.startswith(("MiniGrid", "BabyAI")):
@@ -304,7 +305,7 @@ def is_registered(name: str) -> bool:
 
 
 def import_modules(config: EnvConfig) -> None:
-    """Import the modules that a task names. They may register parts of the agent."""
+    """Import the modules that a task names. They may also register parts of the agent."""
     package = config.name.rpartition(":")[0]
     if package:
         _import_package(config.name, package)
@@ -321,21 +322,21 @@ def _import_package(name: str, package: str) -> None:
 
 
 def _lacking(package: str, cause: ImportError) -> str:
-    """Say what an import lacks: the package itself, or something that the package imports."""
+    """Say whether the package itself is missing, or something that the package imports."""
     top = package.partition(".")[0]
     if (cause.name or top).partition(".")[0] != top:
         return f"cannot import {package}: {_first_line(cause)}"
     if top == "minigrid":
         return "needs the package minigrid: pip install 'agent57[minigrid]'"
-    # A name of somebody's own file may be a stranger's package on PyPI.
+    # PyPI may hold an unrelated package with the name of the user's own file.
     return (
-        f"needs the package {top}: install it (pip install {top}, if that is its name there), or "
-        f"start where {top}.py is"
+        f"needs the package {top}: install it (pip install {top}, if PyPI has it under this name), "
+        f"or start in the folder of {top}.py"
     )
 
 
 def _register_declared(package: str) -> None:
-    """Call the functions by which an installed package declares its ids, as its metadata says."""
+    """Call the functions that register a package's ids, as its installed metadata declares."""
     for group in ENTRY_POINT_GROUPS:
         for entry in importlib.metadata.entry_points(group=group):
             if entry.module.partition(".")[0] == package.partition(".")[0]:
@@ -346,16 +347,17 @@ TRUSTED: set[str] = set()  # names of environments that may import any module
 
 
 def trust(name: str) -> None:
-    """Let an environment name import any module: the user typed the name, or vouches for it."""
+    """Let an environment name import any module: the user typed or approved the name."""
     TRUSTED.add(name)
 
 
 def _check_trusted(name: str, package: str) -> None:
-    """Refuse to import a module that is not installed: a run folder may have brought it along."""
+    """Refuse to import a module that is not installed: it may have come with a run folder."""
     module = package.partition(".")[0]
     if name in TRUSTED or module in sys.modules:
         return
-    # Looking imports nothing: it is a top-level name. A command has no working folder on its path.
+    # Finding a top-level module does not import it. The working folder is searched too, because it
+    # is not on the path of a command.
     here = importlib.machinery.PathFinder.find_spec(module, [os.getcwd()])
     spec = importlib.util.find_spec(module) or here
     if spec is not None and not _is_installed(module, spec):
@@ -366,7 +368,7 @@ def _check_trusted(name: str, package: str) -> None:
 
 
 def needs_trust(config: EnvConfig) -> bool:
-    """Tell whether a task that was made comes from a module that is not installed."""
+    """Whether a task that was made comes from a module that is not installed."""
     packages = (config.name.rpartition(":")[0], config.wrapper.partition(":")[0])
     modules = [package.partition(".")[0] for package in packages]
     specs = {module: getattr(sys.modules.get(module), "__spec__", None) for module in modules}
@@ -374,7 +376,7 @@ def needs_trust(config: EnvConfig) -> bool:
 
 
 def _is_installed(module: str, spec: importlib.machinery.ModuleSpec) -> bool:
-    """Tell whether a module belongs to Python or to an installed (or editable) package."""
+    """Whether a module belongs to Python or to an installed (or editable) package."""
     if spec.origin in ("built-in", "frozen"):
         return True
     paths = sysconfig.get_paths()
@@ -413,7 +415,7 @@ def _make(config: EnvConfig, render_mode: str | None) -> gymnasium.Env:
 
 
 def _check_made(what: str, made: object, kind: type) -> None:
-    """Refuse what is no environment, such as the None of a function without a return."""
+    """Refuse an object that is no environment, such as None from a function without a return."""
     got = "None" if made is None else f"an object of {type(made).__name__}"
     path = "vector.VectorEnv" if kind is VectorEnv else "Env"
     require(isinstance(made, kind), f"{what} must return a gymnasium.{path}, got {got}")
@@ -452,7 +454,7 @@ def import_named(config: EnvConfig, module: str) -> None:
 
 
 def _survey(config: EnvConfig) -> tuple[EnvSpec, str | None]:
-    """Return what a player must know of the environment, and its render mode if it has one."""
+    """Return the environment's properties that a player needs, and its render mode or None."""
     name, maker = config.name, maker_of(config.name)
     is_vector = maker is not None and takes_num_envs(maker)
     env: Any = _make_one_vector(config) if is_vector else _make(config, None)
@@ -493,7 +495,7 @@ def _make_one_vector(config: EnvConfig) -> VectorEnv:
 
 
 def _picture(drawn: Any) -> np.ndarray:  # noqa: ANN401
-    """Return a drawing in bytes; some packages draw in float numbers from 0 to 1."""
+    """Return a drawing as bytes; some packages draw in float numbers from 0 to 1."""
     picture = np.asarray(drawn)
     if picture.dtype.kind == "f":
         picture = np.rint(255 * picture.clip(0, 1)).astype(np.uint8)
@@ -501,7 +503,7 @@ def _picture(drawn: Any) -> np.ndarray:  # noqa: ANN401
 
 
 def _action_names(env: gymnasium.Env, num_actions: int) -> tuple[str, ...]:
-    """Names of the actions where the environment has them: as MiniGrid's enum, or as Atari's."""
+    """Return the actions' names from MiniGrid's enum or Atari's meanings; () if there are none."""
     actions = getattr(env.unwrapped, "actions", None)
     if isinstance(actions, type) and issubclass(actions, enum.Enum):
         names = tuple(action.name.lower() for action in actions)
@@ -521,7 +523,7 @@ def _named(cause: BaseException) -> str:
 
 
 def _place(cause: BaseException) -> str:
-    """Return the file and line that raised an error, unless it is a call in this file."""
+    """Return the file and line that raised an error; "" if this file raised it."""
     frames = traceback.extract_tb(cause.__traceback__)
     if not frames or frames[-1].filename == __file__:
         return ""

@@ -1,9 +1,9 @@
 """Bookkeeping that all environments of E lanes share.
 
-`Lanes` knows which lanes have a running episode, and refuses calls that no environment could
-answer. `EpisodeLog` holds running episodes as seeds and actions: enough to play them again, exactly
-(`rebuild.py`). `LoggedEnv` is what the environments that use both share. `pending` tells a watcher
-in another thread which call is under way.
+`Lanes` knows which lanes have a running episode, and refuses invalid calls. `EpisodeLog` holds
+running episodes as seeds and actions, from which they can be replayed exactly (`rebuild.py`).
+`LoggedEnv` is the base class of environments that use both. `pending` tells a watchdog in another
+thread which call is under way.
 """
 
 import threading
@@ -23,7 +23,7 @@ _calls: dict[int, list[tuple[str, float]]] = {}  # by thread; a call may contain
 
 
 class Lanes:
-    """Which lanes have a running episode; refuses what no environment could answer."""
+    """Tracks which lanes have a running episode, and refuses invalid calls."""
 
     def __init__(self, name: str, num_lanes: int, num_actions: int) -> None:
         if num_lanes < 1:
@@ -35,7 +35,7 @@ class Lanes:
         self._was_reset = False
 
     def check_reset(self, lanes: np.ndarray, seeds: np.ndarray) -> None:
-        """Refuse a mask or seeds that do not fit."""
+        """Refuse a mask or seeds of a wrong shape, type or range."""
         for name, array, kind in (("lanes", lanes, "b"), ("seeds", seeds, "iu")):
             if array.shape != (self.num_lanes,) or array.dtype.kind not in kind:
                 raise ValueError(
@@ -46,10 +46,10 @@ class Lanes:
         if chosen.size and not (chosen.min() >= 0 and chosen.max() <= MAX_SEED):
             raise ValueError(f"{self.name}: seeds must lie in [0, {MAX_SEED}], got {chosen}")
         if not (self._was_reset or lanes.all()):
-            raise ValueError(f"{self.name}: the first reset must be of all lanes")
+            raise ValueError(f"{self.name}: the first reset must include all lanes")
 
     def check_action(self, action: np.ndarray) -> np.ndarray:
-        """The actions as int64, if each lane can play its own."""
+        """Return the actions as int64; refuse them unless every lane can play its action."""
         if action.shape != (self.num_lanes,) or action.dtype.kind not in "iu":
             raise ValueError(
                 f"{self.name}: action must be one integer for each of {self.num_lanes} lanes, "
@@ -67,7 +67,7 @@ class Lanes:
         return action.astype(np.int64, copy=False)
 
     def check_lane(self, lane: int) -> None:
-        """Refuse a lane that is not there or was never reset."""
+        """Refuse a lane that does not exist or was never reset."""
         if not 0 <= lane < self.num_lanes:
             raise ValueError(f"{self.name}: lane must lie in [0, {self.num_lanes - 1}], got {lane}")
         self.check_begun()
@@ -87,7 +87,7 @@ class Lanes:
         self.is_playing &= ~ended
 
     def restore(self, is_playing: np.ndarray) -> None:
-        """Take over which lanes have a running episode."""
+        """Restore which lanes have a running episode."""
         self.is_playing = is_playing.copy()
         self._was_reset = True
 
@@ -98,7 +98,7 @@ class EpisodeLog:
     def __init__(self, num_lanes: int, num_actions: int) -> None:
         self.seed = np.zeros(num_lanes, np.int64)
         self.num_steps = np.zeros(num_lanes, np.int64)
-        self.num_episodes = np.zeros(num_lanes, np.int64)  # begun, the running one included
+        self.num_episodes = np.zeros(num_lanes, np.int64)  # begun so far, with the running one
         self.returns = np.zeros(num_lanes, np.float64)
         self._actions = np.zeros(
             (num_lanes, FIRST_CAPACITY), np.uint8 if num_actions <= 256 else np.int32
@@ -106,14 +106,14 @@ class EpisodeLog:
         self._lane = np.arange(num_lanes)
 
     def begin(self, lanes: np.ndarray, seeds: np.ndarray) -> None:
-        """Forget the episodes of the lanes of the mask and begin new ones."""
+        """Begin new episodes in the lanes of the mask, and forget the previous ones."""
         self.seed[lanes] = seeds[lanes]
         self.num_steps[lanes] = 0
         self.num_episodes[lanes] += 1
         self.returns[lanes] = 0.0
 
     def record(self, action: np.ndarray, reward: np.ndarray) -> None:
-        """Append one action per lane and add up what it earned."""
+        """Append one action per lane, and add its reward to the return."""
         if self.num_steps.max() == self._actions.shape[1]:
             self._actions = np.concatenate([self._actions, np.zeros_like(self._actions)], axis=1)
         self._actions[self._lane, self.num_steps] = action
@@ -121,7 +121,7 @@ class EpisodeLog:
         self.returns += reward
 
     def actions(self, lane: int, start: int = 0) -> np.ndarray:
-        """The actions of a lane's running episode from its step `start` on, [T] int64."""
+        """Return the actions of a lane's running episode from step `start` on, [T] int64."""
         return self._actions[lane, start : self.num_steps[lane]].astype(np.int64)
 
     def record_of(self, lane: int) -> EpisodeRecord:
@@ -129,8 +129,8 @@ class EpisodeLog:
         return EpisodeRecord(seed=int(self.seed[lane]), actions=self.actions(lane))
 
     def state_dict(self, lanes: Lanes, observation: np.ndarray) -> dict[str, Any]:
-        """The running episodes and their current observations, as `rebuild` takes them."""
-        import torch  # a second, which those who only draw do not wait for
+        """Return the running episodes and their current observations, for `rebuild`."""
+        import torch  # takes a second, which programs that only draw should not wait for
 
         lanes.check_begun()
         is_played = np.arange(self._actions.shape[1]) < self.num_steps[:, None]
@@ -146,7 +146,7 @@ class EpisodeLog:
 
 
 class LoggedEnv(VectorEnv):
-    """E lanes whose episodes follow from their seeds and actions; these are all that is saved."""
+    """E lanes whose episodes are determined by seed and actions, so only these are saved."""
 
     def __init__(self, spec: EnvSpec, num_lanes: int) -> None:
         self.spec = spec
@@ -161,7 +161,7 @@ class LoggedEnv(VectorEnv):
         self._log.begin(lanes, seeds)
 
     def _outcome(self, reward: np.ndarray, terminated: np.ndarray, truncated: np.ndarray) -> Step:
-        """Note which episodes ended; the step with the current observations."""
+        """Note which episodes ended, and return the step with the current observations."""
         truncated = truncated & ~terminated
         self._lanes.end(terminated | truncated)
         return Step(
@@ -176,17 +176,17 @@ class LoggedEnv(VectorEnv):
         return self._log.record_of(lane)
 
     def state_dict(self) -> dict[str, Any]:
-        """Seeds, actions and current observations of the running episodes."""
+        """Return seeds, actions and current observations of the running episodes."""
         return self._log.state_dict(self._lanes, self._observation)
 
     def load_state_dict(self, state: dict[str, Any]) -> np.ndarray:
-        """Replay the saved episodes; a mask of the lanes that came out the same."""
+        """Replay the saved episodes; return the mask [E] of lanes that reached the same state."""
         return rebuild(self, state)
 
 
 @contextmanager
 def pending(text: str) -> Iterator[None]:
-    """Mark a call of this thread as under way; `text` says whose, such as "lane 3: step"."""
+    """Mark a call of this thread as under way; `text` names it, such as "lane 3: step"."""
     calls = _calls.setdefault(threading.get_ident(), [])
     calls.append((text, time.monotonic()))
     try:
@@ -196,6 +196,6 @@ def pending(text: str) -> Iterator[None]:
 
 
 def pending_call(thread: int) -> tuple[str, float] | None:
-    """Return the innermost call of a thread and when it began (monotonic seconds), if any."""
+    """Return a thread's innermost running call and its beginning in monotonic seconds, if any."""
     calls = _calls.get(thread)
     return calls[-1] if calls else None

@@ -20,7 +20,7 @@ from agent57.envs.spec import EnvironmentFault, VectorEnv
 from agent57.envs.toy import TOYS
 from agent57.types import EnvSpec
 
-# Outside Atari an action is one step of the task, seen as the task shows it.
+# Settings that apply to Atari only: elsewhere an action is one step and nothing is preprocessed.
 PREPROCESSING = ("frame_skip", "frame_size", "noop_max", "sticky_actions", "actions")
 OF_GYMNASIUM = ("parallel", "kwargs", "wrapper")
 
@@ -62,7 +62,7 @@ def make_env(config: EnvConfig, num_lanes: int) -> VectorEnv:
 
 
 def make_game(config: EnvConfig, num_lanes: int, *, in_colour: bool = False) -> VectorEnv:
-    """Make lanes of an Atari game. The emulator is an extra, imported when a game is asked for."""
+    """Make lanes of an Atari game. The emulator is an extra, so it is imported only here."""
     try:
         from agent57.envs.atari import AtariEnv
     except ImportError as cause:
@@ -75,7 +75,7 @@ def make_game(config: EnvConfig, num_lanes: int, *, in_colour: bool = False) -> 
 def announcements(given: str, config: EnvConfig) -> list[str]:
     """Return lines that a user should read before training: renamed games, unseen parts.
 
-    given: the name as the user wrote it
+    given: the name as the user typed it
     """
     lines = [renaming(given, config)]
     is_gymnasium = config.name not in (*ATARI_GAMES, "random_coin", *TOYS)
@@ -89,10 +89,10 @@ def announcements(given: str, config: EnvConfig) -> list[str]:
 
 
 def check_env(config: EnvConfig) -> EnvSpec:
-    """Make and reset one lane of the task, and return what a player must know of it.
+    """Make and reset one lane of the task, and return the properties that a player needs.
 
-    A name or setting that cannot work raises `ConfigError`, and so does an environment that does
-    not begin; nothing is left behind.
+    A wrong name or setting, or an environment that fails to begin, raises `ConfigError`. The lane
+    is always closed again.
     """
     env = make_env(dataclasses.replace(config, parallel="sync"), 1)
     try:

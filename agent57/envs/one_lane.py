@@ -1,4 +1,4 @@
-"""One lane of a task as an ordinary Gymnasium environment, seen as the agent sees it."""
+"""One lane of a task as an ordinary Gymnasium environment, with the agent's view of it."""
 
 from typing import Any
 
@@ -14,7 +14,7 @@ ALL = np.ones(1, bool)
 
 
 class OneLane(gymnasium.Env[np.ndarray, np.int64]):
-    """A task with the preprocessing of a run: observations fit the policy, rewards are raw."""
+    """A task with a run's preprocessing: observations as the policy takes them, raw rewards."""
 
     metadata = {"render_modes": ["rgb_array"], "render_fps": 15}
     render_mode = "rgb_array"
@@ -43,7 +43,7 @@ class OneLane(gymnasium.Env[np.ndarray, np.int64]):
         return step.observation[0].copy(), reward, terminated, bool(step.truncated[0]), {}
 
     def render(self) -> np.ndarray:
-        """The picture in colour, [Y, X, 3] uint8."""
+        """Return the picture in colour, [Y, X, 3] uint8."""
         return self._lanes.render(0)
 
     def close(self) -> None:

@@ -1,4 +1,4 @@
-"""Environments that a program brings along as Python objects: classes, functions, vector makers."""
+"""Environments that a user's program registers: classes, functions and vector makers."""
 
 import inspect
 from collections.abc import Callable
@@ -6,7 +6,8 @@ from typing import Any
 
 from agent57.config import ConfigError, require
 
-Maker = Callable[..., Any]  # of a Gymnasium environment, or of a vector of them if given num_envs
+# Makes a Gymnasium environment, or a vector environment if it takes `num_envs`.
+Maker = Callable[..., Any]
 
 _makers: dict[str, Maker] = {}
 
@@ -15,9 +16,9 @@ def register_env(name: str, maker: Maker) -> None:
     """Give an environment a name for `env=` and `--env`.
 
     maker: a class or function that returns a Gymnasium environment. If it takes `num_envs`, it
-    returns a vector environment of so many lanes, made with AutoresetMode.DISABLED.
+    returns a vector environment with `num_envs` lanes and AutoresetMode.DISABLED.
 
-    A run stores the name only. Whoever resumes or evaluates it registers the same name first.
+    A run stores the name only. Register the same name again before resuming or evaluating the run.
     """
     require(bool(name.strip()), "an environment needs a name")
     require(callable(maker), f"environment {name!r} must be a class or a function, got {maker!r}")
@@ -30,7 +31,7 @@ def maker_of(name: str) -> Maker | None:
 
 
 def takes_num_envs(maker: Maker) -> bool:
-    """Tell whether a maker makes vector environments."""
+    """Whether a maker makes vector environments."""
     try:
         return "num_envs" in inspect.signature(maker).parameters
     except (TypeError, ValueError):  # builtins without a signature
@@ -38,7 +39,7 @@ def takes_num_envs(maker: Maker) -> bool:
 
 
 def name_of(env: str | Maker) -> str:
-    """Return the name of a task; a class or function is registered under its own name."""
+    """Return the name of a task. A class or function is registered under its `__name__`."""
     if isinstance(env, str):
         return env
     if not callable(env):
@@ -47,8 +48,8 @@ def name_of(env: str | Maker) -> str:
         if hasattr(env, "reset"):  # it is an environment already
             argument = " num_envs" if hasattr(env, "num_envs") else ""
             text += (
-                f": a run needs lanes of its own, so give what makes it, such as "
-                f"lambda{argument}: {kind}(...)"
+                f": a run makes its own lanes, so give a function that makes the environment, such "
+                f"as lambda{argument}: {kind}(...)"
             )
         raise ConfigError(text)
     name = getattr(env, "__name__", type(env).__name__)

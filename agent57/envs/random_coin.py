@@ -1,6 +1,6 @@
 """The paper's random coin (section 4.2): an empty room, an agent, and a coin that ends the episode.
 
-In Gymnasium it is agent57.envs:agent57/RandomCoin-v0, one environment with the same rules.
+Its Gymnasium id is agent57.envs:agent57/RandomCoin-v0.
 """
 
 from typing import Any
@@ -13,19 +13,20 @@ from agent57.envs.rules import random_words
 from agent57.envs.spec import MAX_SEED
 from agent57.types import EnvSpec
 
-SIZE = 15  # cells along each wall
+SIZE = 15  # cells per side of the room
 MAX_STEPS = 200
-CELL = 8  # pixels along a cell of the picture
+CELL = 8  # pixels per side of a cell in the picture
 ROW_MOVES = np.array([-1, 1, 0, 0])  # up, down, left, right
 COLUMN_MOVES = np.array([0, 0, -1, 1])
 FLOOR_COLOUR, COIN_COLOUR, AGENT_COLOUR = (32, 32, 40), (240, 200, 60), (80, 160, 240)
 
 
 class RandomCoinRules:
-    """A state is (row, column) of the agent, then of the coin; the observation a plane of each.
+    """The rules of the random coin.
 
-    Stepping onto the coin earns 1 and terminates; walls stop a move. Spec 41: the paper does not
-    say what the agent sees.
+    A state is (row, column) of the agent, then of the coin. The observation is a plane for each,
+    because the paper does not say what the agent sees (spec 41). Stepping onto the coin earns 1 and
+    terminates the episode. Walls stop a move.
     """
 
     optimal_return = 1.0
@@ -44,7 +45,7 @@ class RandomCoinRules:
         )
 
     def start(self, seeds: np.ndarray) -> np.ndarray:
-        """Two different cells, uniformly."""
+        """Draw two different cells uniformly, for the agent and the coin."""
         word = random_words(seeds, 2)
         num_cells = np.uint64(SIZE * SIZE)
         agent = word[:, 0] % num_cells
@@ -55,7 +56,7 @@ class RandomCoinRules:
     def move(
         self, state: np.ndarray, action: np.ndarray
     ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """One cell up, down, left or right."""
+        """Move the agent one cell up, down, left or right."""
         state = state.copy()
         state[:, 0] = np.clip(state[:, 0] + ROW_MOVES[action], 0, SIZE - 1)
         state[:, 1] = np.clip(state[:, 1] + COLUMN_MOVES[action], 0, SIZE - 1)
@@ -63,7 +64,7 @@ class RandomCoinRules:
         return state, is_on_coin.astype(np.float32), is_on_coin
 
     def observe(self, state: np.ndarray) -> np.ndarray:
-        """The agent's plane and the coin's."""
+        """Return the plane of the agent and the plane of the coin."""
         planes = np.zeros((len(state), 2, SIZE, SIZE), np.uint8)
         lane = np.arange(len(state))
         planes[lane, 0, state[:, 0], state[:, 1]] = 1
@@ -71,7 +72,7 @@ class RandomCoinRules:
         return planes
 
     def picture(self, state: np.ndarray) -> np.ndarray:
-        """The room from above."""
+        """Draw the room from above."""
         cells = np.full((SIZE, SIZE, 3), FLOOR_COLOUR, np.uint8)
         cells[state[2], state[3]] = COIN_COLOUR
         cells[state[0], state[1]] = AGENT_COLOUR
@@ -94,7 +95,7 @@ class RandomCoin(gymnasium.Env):
     def reset(
         self, *, seed: int | None = None, options: dict[str, Any] | None = None
     ) -> tuple[np.ndarray, dict[str, Any]]:
-        """Place agent and coin anew."""
+        """Place the agent and the coin at random."""
         super().reset(seed=seed)
         if seed is None:
             seed = int(self.np_random.integers(MAX_SEED))
@@ -111,5 +112,5 @@ class RandomCoin(gymnasium.Env):
         return observation, float(reward[0]), bool(terminated[0]), bool(truncated), {}
 
     def render(self) -> Any:  # noqa: ANN401
-        """The room from above, [Y, X, 3] uint8, if `render_mode` asks for it."""
+        """Return the room from above, [Y, X, 3] uint8, if `render_mode` is rgb_array."""
         return self._rules.picture(self._state[0]) if self.render_mode == "rgb_array" else None

@@ -1,5 +1,6 @@
-"""Plays saved episodes again from their seeds and actions, in any environment whose episodes follow
-from both. No emulator state is kept.
+"""Replays saved episodes in environments whose episodes are determined by seed and actions.
+
+No emulator state is saved.
 """
 
 from typing import Any
@@ -10,11 +11,12 @@ from agent57.envs.spec import VectorEnv
 
 
 def rebuild(env: VectorEnv, state: dict[str, Any]) -> np.ndarray:
-    """Play saved episodes again in `env`; a mask [E] of the lanes that came out the same.
+    """Replay saved episodes in `env`; return the mask [E] of lanes that reached the saved state.
 
-    All lanes are played in one pass that they finish together: a lane of n actions begins its
-    episode when the longest has n left. Until then, or once it departs from what was saved, it
-    plays anything. A state of another environment or of another number of lanes is refused.
+    All lanes are played in one pass that they finish together: a lane with n actions begins its
+    episode when the longest episode has n actions left. Before this, a lane plays arbitrary
+    episodes, and so it does after its episode ended too early. A state of another environment or
+    of another number of lanes is refused.
     """
     check_fits(env, state)
     num_steps, seeds = state["num_steps"].numpy(), state["seed"].numpy()
@@ -50,7 +52,7 @@ def check_fits(env: VectorEnv, state: dict[str, Any]) -> None:
 
 
 def _ending_together(actions: np.ndarray, num_steps: np.ndarray) -> np.ndarray:
-    """Actions that lie lane after lane, as rows [T, E] that end with the last of each lane."""
+    """Arrange actions, given lane after lane, as rows [T, E]; the last row ends every lane."""
     plan = np.zeros((len(num_steps), num_steps.max()), np.int64)
     plan[np.arange(plan.shape[1]) >= plan.shape[1] - num_steps[:, None]] = actions
     return plan.T.copy()

@@ -1,6 +1,4 @@
-"""Small tasks as pure functions of integer states, and the environment that plays them in E lanes.
-No task lives here.
-"""
+"""The interface of small tasks, pure functions of integer states, and their environment."""
 
 from typing import Any, Protocol
 
@@ -13,33 +11,33 @@ from agent57.types import EnvSpec
 
 
 class Rules(Protocol):
-    """A task: N states at once, each a row of S integers."""
+    """A task whose functions take N states at once, each a row of S integers."""
 
     spec: EnvSpec
-    max_steps: int  # of an episode, then it is truncated
-    optimal_return: float  # undiscounted, of the best policy
+    max_steps: int  # after which an episode is truncated
+    optimal_return: float  # undiscounted return of the best policy
 
     def start(self, seeds: np.ndarray) -> np.ndarray:
-        """First states [N, S] int64 of the episodes with these seeds [N]."""
+        """Return the first states [N, S] int64 of the episodes with these seeds [N]."""
         ...
 
     def move(
         self, state: np.ndarray, action: np.ndarray
     ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Next states [N, S], rewards [N] float32 and terminations [N] of one action each."""
+        """Return next states [N, S], rewards [N] float32 and terminations [N] after an action."""
         ...
 
     def observe(self, state: np.ndarray) -> np.ndarray:
-        """Observations [N, ...] of the states."""
+        """Return the observations [N, ...] of the states."""
         ...
 
     def picture(self, state: np.ndarray) -> np.ndarray:
-        """One state [S] in colour, [Y, X, 3] uint8."""
+        """Draw one state [S] in colour, [Y, X, 3] uint8."""
         ...
 
 
 class RulesEnv:
-    """E lanes of one task. Its saved state is its whole state."""
+    """E lanes of one task. A saved state holds the lanes' states, so no episode is replayed."""
 
     def __init__(self, rules: Rules, num_lanes: int) -> None:
         self.spec = rules.spec
@@ -51,7 +49,7 @@ class RulesEnv:
         self._num_steps = np.zeros(num_lanes, np.int64)
 
     def reset(self, lanes: np.ndarray, seeds: np.ndarray) -> np.ndarray:
-        """Start a new episode in the lanes of the mask; the current observations of all lanes."""
+        """Start episodes in the lanes of the mask; return all lanes' current observations."""
         self._lanes.check_reset(lanes, seeds)
         if lanes.any():
             self._state[lanes] = self._rules.start(seeds[lanes])
@@ -74,17 +72,17 @@ class RulesEnv:
         )
 
     def render(self, lane: int) -> np.ndarray:
-        """The lane's picture in colour, [Y, X, 3] uint8."""
+        """Return the lane's picture in colour, [Y, X, 3] uint8."""
         self._lanes.check_lane(lane)
         return self._rules.picture(self._state[lane])
 
     def running_episode(self, lane: int) -> EpisodeRecord | None:
-        """Return None: drawing a state costs nothing."""
+        """Return None: a state is drawn directly, without replaying its episode."""
         return None
 
     def state_dict(self) -> dict[str, Any]:
-        """The states of all lanes."""
-        import torch  # a second, which those who only draw do not wait for
+        """Return the states of all lanes."""
+        import torch  # takes a second, which programs that only draw should not wait for
 
         self._lanes.check_begun()
         return {
@@ -95,7 +93,7 @@ class RulesEnv:
         }
 
     def load_state_dict(self, state: dict[str, Any]) -> np.ndarray:
-        """Take over the saved states; this succeeds in all lanes."""
+        """Restore the saved states. This always succeeds in all lanes."""
         check_fits(self, state)
         self._state = state["state"].numpy().copy()
         self._num_steps = state["num_steps"].numpy().copy()
@@ -103,11 +101,11 @@ class RulesEnv:
         return np.ones(self.num_lanes, bool)
 
     def close(self) -> None:
-        """Nothing to release."""
+        """Do nothing: there is nothing to release."""
 
 
 def random_words(seeds: np.ndarray, count: int) -> np.ndarray:
-    """`count` random 64-bit words for each seed, [N, count] uint64: SplitMix64 of the seed."""
+    """Return `count` random 64-bit words for each seed, [N, count] uint64, by SplitMix64."""
     step = np.arange(1, count + 1, dtype=np.uint64) * np.uint64(0x9E3779B97F4A7C15)
     word = _mix(seeds.astype(np.uint64))[:, None] + step
     return _mix(word)

@@ -1,4 +1,4 @@
-"""The contract of environments of E lanes. No environment lives here."""
+"""The interface that environments of E lanes implement."""
 
 from dataclasses import dataclass
 from typing import Any, Protocol
@@ -14,7 +14,7 @@ MAX_SEED = 2**31 - 1
 class Step:
     """The outcome of one action per lane. No lane resets itself."""
 
-    observation: np.ndarray  # [E, ...]; where the episode was truncated, its true last one
+    observation: np.ndarray  # [E, ...]; the episode's last observation where it was truncated
     reward: np.ndarray  # [E] float32, raw
     terminated: np.ndarray  # [E] bool
     truncated: np.ndarray  # [E] bool, never where terminated
@@ -22,30 +22,32 @@ class Step:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EpisodeRecord:
-    """A running episode as its seed and the actions so far: enough to play it again elsewhere."""
+    """A running episode as its seed and the actions so far, from which it can be replayed."""
 
     seed: int
     actions: np.ndarray  # [T] int64
 
 
 class EnvironmentFault(RuntimeError):
-    """An environment raised or broke its contract; the text names it, and the lane if known.
+    """An environment raised an error or broke its contract.
 
-    The cause is chained where there is one. What the environment does next is undefined.
+    The message names the environment, and the lane if known. The original error, if any, is
+    chained. The environment must not be used any more.
     """
 
 
 class VectorEnv(Protocol):
-    """E lanes of one task, each with episodes, seeds and an end of its own."""
+    """E lanes of one task. Episodes of different lanes begin and end independently."""
 
     spec: EnvSpec
     num_lanes: int
 
     def reset(self, lanes: np.ndarray, seeds: np.ndarray) -> np.ndarray:
-        """Start a new episode in the lanes of the mask [E]; the current observations of all lanes.
+        """Start episodes in the lanes of the mask [E]; return all lanes' current observations.
 
-        `seeds` [E] are non-negative and below 2**31; the same seed and actions give the same
-        episode. The first reset is of all lanes; later ones of any, whose episode ended or not.
+        `seeds` [E] are non-negative and below 2**31. The same seed and actions give the same
+        episode. The first reset includes all lanes. Later resets may include any lanes, even lanes
+        whose episode is still running.
         """
         ...
 
@@ -58,21 +60,21 @@ class VectorEnv(Protocol):
         ...
 
     def render(self, lane: int) -> np.ndarray:
-        """The lane's picture in colour, [Y, X, 3] uint8."""
+        """Return the lane's picture in colour, [Y, X, 3] uint8."""
         ...
 
     def running_episode(self, lane: int) -> EpisodeRecord | None:
-        """Return what plays the lane's episode again; None where drawing a lane costs nothing."""
+        """Return a record that replays the lane's episode; None if `render` needs no replay."""
         ...
 
     def state_dict(self) -> dict[str, Any]:
-        """Tensors and plain containers from which the running episodes can be rebuilt."""
+        """Return tensors and plain containers from which running episodes can be rebuilt."""
         ...
 
     def load_state_dict(self, state: dict[str, Any]) -> np.ndarray:
-        """Rebuild the running episodes; a mask [E] of the lanes where this succeeded.
+        """Rebuild the running episodes; return the mask [E] of lanes where this succeeded.
 
-        The other lanes are to be reset before the next step.
+        The other lanes must be reset before the next step.
         """
         ...
 

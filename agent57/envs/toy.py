@@ -1,4 +1,4 @@
-"""Tiny tasks with known best returns, for tests and demonstrations. Nothing of the paper."""
+"""Tiny tasks with known best returns, for tests and demonstrations. They are not in the paper."""
 
 from collections.abc import Callable
 
@@ -7,7 +7,7 @@ import numpy as np
 from agent57.envs.rules import Rules, random_words
 from agent57.types import EnvSpec
 
-CELL = 16  # pixels along a number of the picture
+CELL = 16  # pixels per side of a cell in the picture
 
 
 def _vector_spec(name: str, length: int, num_actions: int) -> EnvSpec:
@@ -23,15 +23,15 @@ def _vector_spec(name: str, length: int, num_actions: int) -> EnvSpec:
 
 
 def _strip(observation: np.ndarray) -> np.ndarray:
-    """A vector as a row of grey cells, [Y, X, 3]."""
+    """Draw a vector as a row of grey cells, [Y, X, 3]."""
     row = (255 * observation).astype(np.uint8)[None, :, None]
     return row.repeat(CELL, axis=0).repeat(CELL, axis=1).repeat(3, axis=2)
 
 
 class Chain:
-    """Exploration: `length` steps to the right earn 1, one step to the left 0.1; both terminate.
+    """Exploration: `length` steps to the right earn 1, one step to the left earns 0.1.
 
-    The observation is the cell, one-hot. Best return 1.
+    Both ends terminate the episode. The observation is the cell, one-hot. The best return is 1.
     """
 
     optimal_return = 1.0
@@ -43,32 +43,33 @@ class Chain:
         self.spec = _vector_spec("toy/chain", length + 2, 2)
 
     def start(self, seeds: np.ndarray) -> np.ndarray:
-        """Right of the tempting cell."""
+        """Start in the cell to the right of the tempting cell."""
         return np.ones((len(seeds), 1), np.int64)
 
     def move(
         self, state: np.ndarray, action: np.ndarray
     ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """One cell to the left (0) or to the right (1)."""
+        """Move one cell to the left (action 0) or to the right (action 1)."""
         state = state + 2 * action[:, None] - 1
         cell = state[:, 0]
         reward = np.select([cell == self._last, cell == 0], [1.0, self.temptation], 0.0)
         return state, reward.astype(np.float32), (cell == self._last) | (cell == 0)
 
     def observe(self, state: np.ndarray) -> np.ndarray:
-        """The cell, one-hot."""
+        """Return the cell, one-hot."""
         return np.eye(self._last + 1, dtype=np.float32)[state[:, 0]]
 
     def picture(self, state: np.ndarray) -> np.ndarray:
-        """The cells in a row."""
+        """Draw the cells in a row."""
         return _strip(self.observe(state[None])[0])
 
 
 class Cue:
-    """Memory: the first observation shows a cue, `length` blank ones follow, then a question.
+    """Memory: the first observation shows a cue, then come `length` blanks, then a question.
 
-    The answer that equals the cue earns 1, the other -1; both terminate. The observation is the cue
-    one-hot, and whether the question is asked. Best return 1; without memory 0 on average.
+    The action that equals the cue earns 1, the other action -1. Both terminate the episode. The
+    observation is the cue, one-hot, and whether the question is asked. The best return is 1.
+    Without memory the mean return is 0.
     """
 
     optimal_return = 1.0
@@ -79,21 +80,21 @@ class Cue:
         self.spec = _vector_spec("toy/cue", 3, 2)
 
     def start(self, seeds: np.ndarray) -> np.ndarray:
-        """A cue, 0 or 1, and the number of steps so far."""
+        """Draw the cue, 0 or 1; the state also holds the number of steps so far."""
         cue = random_words(seeds, 1)[:, 0] % np.uint64(2)
         return np.stack([cue.astype(np.int64), np.zeros(len(seeds), np.int64)], axis=1)
 
     def move(
         self, state: np.ndarray, action: np.ndarray
     ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """On along the corridor whatever the action is; at its end it is the answer."""
+        """Advance one step whatever the action is; at the question the action is the answer."""
         is_asked = state[:, 1] == self._question
         answer = np.where(action == state[:, 0], 1.0, -1.0)
         reward = np.where(is_asked, answer, 0.0).astype(np.float32)
         return state + np.array([0, 1]), reward, is_asked
 
     def observe(self, state: np.ndarray) -> np.ndarray:
-        """Cue, blanks, question."""
+        """Return the cue first, then zeros, then the question."""
         cue, num_steps = state[:, 0], state[:, 1]
         shown = np.stack(
             [
@@ -106,14 +107,15 @@ class Cue:
         return shown.astype(np.float32)
 
     def picture(self, state: np.ndarray) -> np.ndarray:
-        """What is shown."""
+        """Draw the observation as a row of cells."""
         return _strip(self.observe(state[None])[0])
 
 
 class Bandit:
-    """One step: the observation shows one of `contexts`, one-hot; the action of its number earns 1.
+    """Contextual bandit: the observation shows one of `contexts` contexts, one-hot.
 
-    Any other earns 0. Best return 1, at random 1 / contexts.
+    The action with the number of the context earns 1, any other earns 0. An episode has one step.
+    The best return is 1; random actions get 1 / contexts on average.
     """
 
     optimal_return = 1.0
@@ -124,41 +126,41 @@ class Bandit:
         self.spec = _vector_spec("toy/bandit", contexts, contexts)
 
     def start(self, seeds: np.ndarray) -> np.ndarray:
-        """A context."""
+        """Draw the context."""
         word = random_words(seeds, 1) % np.uint64(self._contexts)
         return word.astype(np.int64)
 
     def move(
         self, state: np.ndarray, action: np.ndarray
     ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """The reward, and the end."""
+        """Reward the action, and terminate the episode."""
         reward = (action == state[:, 0]).astype(np.float32)
         return state.copy(), reward, np.ones(len(state), bool)
 
     def observe(self, state: np.ndarray) -> np.ndarray:
-        """The context, one-hot."""
+        """Return the context, one-hot."""
         return np.eye(self._contexts, dtype=np.float32)[state[:, 0]]
 
     def picture(self, state: np.ndarray) -> np.ndarray:
-        """The context."""
+        """Draw the context as a row of cells."""
         return _strip(self.observe(state[None])[0])
 
 
 class Discounting:
-    """Patience: the first action picks one of three chains, of which the later one pays more.
+    """Patience: the first action picks one of three chains. Chains that pay later pay more.
 
-    Action a at the first step picks the chain that pays `pays[a]` with step `delays[a]`; after that
-    every other action costs `slip`, so that there is one best action and Retrace's traces last.
+    Action a at the first step picks the chain that pays `pays[a]` at step `delays[a]`. Later every
+    action except a costs `slip`, so that there is one best action and Retrace's traces last.
     Every episode has `max_steps` steps, so no chain is more novel than another. The observation is
-    the chain one-hot (first: none yet), whether it has paid, and the time. Best return 12.5.
-    Discounted, pay * gamma^(delay - 1), each gamma has another best chain:
+    the chain, one-hot (the first entry means none yet), whether it has paid, and the time. The best
+    return is 12.5. The best chain depends on gamma, by its discounted pay * gamma^(delay - 1):
 
         gamma     10.0 at 5   11.0 at 30   12.5 at 100
         0.99          9.606        8.219         4.622
         0.997         9.881       10.082         9.284
         0.9999        9.996       10.968        12.377
 
-    and the last chain is best from gamma 0.99818 on, where gamma^70 = 11 / 12.5.
+    The last chain is best from gamma 0.99818 on, where gamma^70 = 11 / 12.5.
     """
 
     delays = (5, 30, 100)
@@ -171,13 +173,13 @@ class Discounting:
         self.spec = _vector_spec("toy/discounting", len(self.delays) + 3, len(self.delays))
 
     def start(self, seeds: np.ndarray) -> np.ndarray:
-        """No chain yet (-1), and the number of steps so far."""
+        """Return the state without a chain (-1) and with 0 steps so far."""
         return np.tile(np.array([-1, 0]), (len(seeds), 1))
 
     def move(
         self, state: np.ndarray, action: np.ndarray
     ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """On along the chain that was picked."""
+        """Advance one step along the chain that was picked."""
         chain = np.where(state[:, 0] < 0, action, state[:, 0])
         num_steps = state[:, 1] + 1
         is_due = num_steps == np.array(self.delays)[chain]
@@ -186,7 +188,7 @@ class Discounting:
         return np.stack([chain, num_steps], axis=1), reward, num_steps == self.max_steps
 
     def observe(self, state: np.ndarray) -> np.ndarray:
-        """The chain, whether it has paid, the time."""
+        """Return the chain, whether it has paid, and the time."""
         chain, num_steps = state[:, 0], state[:, 1]
         shown = chain[:, None] == np.arange(-1, len(self.delays))
         is_paid = (chain >= 0) & (num_steps >= np.array(self.delays)[chain])
@@ -194,18 +196,18 @@ class Discounting:
         return np.concatenate(columns, axis=1).astype(np.float32)
 
     def picture(self, state: np.ndarray) -> np.ndarray:
-        """What is shown."""
+        """Draw the observation as a row of cells."""
         return _strip(self.observe(state[None])[0])
 
 
 class Mine:
-    """Exploration, then exploitation: far along a winding corridor every step at the mine pays.
+    """Exploration, then exploitation: every step at the mine, far along a winding corridor, pays.
 
-    Each step that ends at the mine earns `pay`, each move costs `fare`, so whoever has not found
-    the mine had better stand still; the corridor goes on behind it, for those who look for news.
-    No direction leads far, and steps at random reach the mine, 34 moves away, in one episode of
-    half a million. An episode has 100 steps; the best return is 67 times the pay less 34 fares.
-    The observation is the row and the column, each one-hot.
+    Each step that ends at the mine earns `pay`, and each move costs `fare`. So an agent that has
+    not found the mine does best by standing still. The corridor goes on behind the mine, which
+    tempts an agent that only looks for novelty. No direction leads far. Random steps reach the
+    mine, 34 moves away, in one of half a million episodes. An episode has 100 steps. The best
+    return is 67 times the pay less 34 fares. The observation is row and column, each one-hot.
     """
 
     pay = 0.1
@@ -232,13 +234,13 @@ class Mine:
         self.spec = _vector_spec("toy/mine", 2 * self._size, 4)
 
     def start(self, seeds: np.ndarray) -> np.ndarray:
-        """Row and column of the corridor's beginning."""
+        """Return the row and column of the corridor's beginning."""
         return np.tile(self._first, (len(seeds), 1))
 
     def move(
         self, state: np.ndarray, action: np.ndarray
     ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """One cell up, down, left or right, unless there is rock."""
+        """Move one cell up, down, left or right, unless there is rock."""
         step = np.array([[-1, 0], [1, 0], [0, -1], [0, 1]])[action]
         there = np.clip(state + step, 0, self._size - 1)
         is_rock = self._rock[there[:, 0], there[:, 1]]
@@ -248,11 +250,11 @@ class Mine:
         return there, reward.astype(np.float32), np.zeros(len(state), bool)
 
     def observe(self, state: np.ndarray) -> np.ndarray:
-        """Row and column."""
+        """Return the row and the column, each one-hot."""
         return np.eye(self._size, dtype=np.float32)[state].reshape(len(state), -1)
 
     def picture(self, state: np.ndarray) -> np.ndarray:
-        """The corridor from above: the agent blue, rock red, the mine green."""
+        """Draw the corridor from above: the agent blue, rock red, the mine green."""
         colours = np.zeros((self._size, self._size, 3), np.uint8)
         colours[self._rock, 0] = 255
         colours[(*self._mine, 1)] = 255

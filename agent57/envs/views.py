@@ -1,8 +1,8 @@
-"""How a player sees the spaces of a Gymnasium environment, and how its actions are meant.
+"""Converts observations and actions of Gymnasium spaces to those of the agent, and back.
 
-Images become planes of bytes. Everything else becomes a vector of float numbers. Where a space has
-several parts, an image goes to the convolutions and the other parts join it as numbers beside it.
-Nothing is dropped in silence: a part that cannot be seen is named in an error.
+Images become planes of bytes. Everything else becomes a vector of float numbers. If a space has
+several parts, images go to the convolutions, and the other parts are numbers beside the image.
+Nothing is dropped silently: a part that the agent cannot see is named in an error.
 """
 
 import math
@@ -15,20 +15,20 @@ from gymnasium import spaces
 
 from agent57.config import ConfigError, require
 
-MIN_PIXELS = 36  # rows and columns from which an image is pixels and not a small grid
-MAX_NUMBERS = 4096  # of a vector; more of them are an image that should be shaped as one
-MAX_ACTIONS = 512  # of combined actions
+MIN_PIXELS = 36  # least rows and columns of kind pixels; a smaller image is of kind grid
+MAX_NUMBERS = 4096  # in a vector; a longer one is an image that should be shaped as an image
+MAX_ACTIONS = 512  # largest number of combined actions
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class View:
-    """How a player sees the observations of one space."""
+    """The agent's view of the observations of one space."""
 
     kind: Literal["pixels", "grid", "vector"]
     shape: tuple[int, ...]
     max_value: int
     see: Callable[[Any], np.ndarray]
-    image_shape: tuple[int, ...] = ()  # where numbers follow an image, all as bytes
+    image_shape: tuple[int, ...] = ()  # if numbers follow an image, all stored as bytes
 
     @property
     def dtype(self) -> Literal["uint8", "float32"]:
@@ -42,7 +42,7 @@ def part_names(space: spaces.Space) -> list[str]:
 
 
 def view_of(name: str, space: spaces.Space, observe: tuple[str, ...]) -> View:
-    """Return the view of `space`: of the parts that `observe` names, or of all parts."""
+    """Return the view of the parts of `space` that `observe` names, or of all parts."""
     parts = {".".join(map(str, path)) or "image": (path, part) for path, part in _parts(space)}
     for chosen in observe:
         require(
@@ -86,7 +86,7 @@ def actions_of(name: str, space: spaces.Space) -> tuple[int, Callable[[int], Any
         return num_actions, combined
     raise ConfigError(
         f"env.name {name!r} has {type(space).__name__} actions: "
-        f"wrap it to offer a Discrete choice of them"
+        f"wrap it to offer a Discrete choice of actions"
     )
 
 
@@ -103,7 +103,7 @@ def _parts(space: spaces.Space, path: tuple[Any, ...] = ()) -> Iterator[tuple[tu
 
 
 def _at(path: tuple[Any, ...], view: View) -> View:
-    """Return the view of a part that takes the whole observation."""
+    """Return a view that takes the whole observation and shows the part at `path`."""
     if not path:
         return view
 
@@ -162,7 +162,7 @@ def _planes(shape: tuple[int, ...]) -> tuple[tuple[int, ...], tuple[int, ...]]:
     """Return the shape of an image as planes [C, Y, X], and the order of axes for it."""
     if len(shape) == 2:
         return (1, *shape), (0, 1)
-    if shape[0] <= 4 < shape[2]:  # planes already, such as a stack of frames
+    if shape[0] <= 4 < shape[2]:  # already planes, such as a stack of frames
         return shape, (0, 1, 2)
     return (shape[2], shape[0], shape[1]), (2, 0, 1)
 
@@ -178,7 +178,7 @@ def _image_view(space: spaces.Box) -> View:
 
 
 def _float_image_view(space: spaces.Box) -> View | None:
-    """View a float image in 256 steps between its bounds; None if it has no bounds."""
+    """View a float image in 256 levels between its bounds; None if it has no bounds."""
     low, high = float(space.low.min()), float(space.high.max())
     if not (math.isfinite(low) and math.isfinite(high) and low < high):
         return None
@@ -200,7 +200,7 @@ def _vector(size: int, see: Callable[[Any], np.ndarray]) -> View:
 
 
 def _fused(name: str, parts: dict[str, tuple[tuple[Any, ...], View]]) -> View:
-    """Join several parts: images are stacked as planes, numbers stand beside them."""
+    """Join several parts: images are stacked as planes, and numbers follow them."""
     views = {key: _at(path, view) for key, (path, view) in parts.items()}
     images = {key: view for key, view in views.items() if view.kind != "vector"}
     vectors = [view for view in views.values() if view.kind == "vector"]

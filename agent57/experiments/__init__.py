@@ -1,1 +1,1 @@
-"""The paper's claims, suites of games, and the queue of runs behind both."""
+"""The paper's claims, suites of games, and the queue that trains their runs."""

@@ -11,11 +11,11 @@ from agent57.presets import difference, options
 from agent57.storage.machine import processor
 from agent57.terminal.live import duration
 
-NOTES_FILE = "NOTES.md"  # written by hand beside a card; every new card ends with it
+NOTES_FILE = "NOTES.md"  # notes written by hand, appended to every new card in the same folder
 
 
 def git_commit() -> str:
-    """The commit of this code, marked if the package has changes; unknown outside git."""
+    """Return the commit of this code, marked if the package has changes; unknown outside git."""
     package = Path(__file__).parents[1]
     try:
         commit = _git(package, "rev-parse", "--short=10", "HEAD")
@@ -33,7 +33,7 @@ def _git(folder: Path, *args: str) -> str:
 
 
 def machine() -> str:
-    """Cores, processor and memory; nothing that identifies the machine."""
+    """Return cores, processor and memory; nothing that identifies the machine."""
     memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
     return f"{os.cpu_count()} cores, {processor()}, {memory / 2**30:.0f} GB"
 
@@ -88,7 +88,7 @@ def write_card(
 
 
 def write_weights_card(file: Path, experiment: Experiment, outcome: Outcome, score: float) -> None:
-    """Write what a folder of weights is, and how to use it."""
+    """Write a card that says what a folder of weights is and how to use it."""
     beta, gamma = outcome.beta_gamma
     config = experiment.config(outcome.label, outcome.seed, outcome.frames)
     file.write_text(
@@ -106,7 +106,7 @@ def write_weights_card(file: Path, experiment: Experiment, outcome: Outcome, sco
 
 
 def _settings(experiment: Experiment, budget: Budget, labels: list[str]) -> str:
-    """The defaults that all runs share, then each contestant's difference and command."""
+    """Return the defaults of all runs, then each contestant's differences and command."""
     lines = [
         f"Runs start from the defaults: `agent57 presets agent57 --scale {experiment.scale} "
         f"--env {experiment.tasks[0]}` prints them.",
@@ -134,7 +134,7 @@ def _notes(folder: Path) -> list[str]:
 
 
 def data_name(experiment: Experiment) -> str:
-    """The file with one row per run."""
+    """Return the name of the file with one row per run."""
     return f"{experiment.name.replace('-', '_')}.csv"
 
 
@@ -156,7 +156,7 @@ def _run_table(outcomes: list[Outcome]) -> str:
 
 
 def _room_lines(results: Results) -> list[str]:
-    """Rooms that the final episodes saw, where a game's rooms are known."""
+    """List the rooms that the final episodes visited, if a game's rooms are known."""
     lines = []
     for label, outcomes in results.items():
         episodes = [seen for outcome in outcomes for seen in outcome.rooms]
@@ -171,7 +171,7 @@ def _room_lines(results: Results) -> list[str]:
 
 
 def _arm_table(results: Results) -> str:
-    """Mean final return of each arm, over seeds."""
+    """Return a table of each arm's mean final return over seeds."""
     rows = ["| contestant | arm | beta | gamma | score |", "|---|---|---|---|---|"]
     for label, outcomes in results.items():
         for arm, (beta, gamma) in enumerate(outcomes[0].arms):

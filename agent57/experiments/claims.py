@@ -1,6 +1,7 @@
-"""The paper's claims, each on a task that isolates it and fits on two cores.
+"""The paper's claims, each on a task that isolates the claim and fits on two cores.
 
-Every run has the default settings of its task. A contestant changes only what the claim is about.
+Every run starts from the default settings of its task. A contestant changes only those settings
+that the claim is about.
 """
 
 from dataclasses import replace
@@ -37,10 +38,10 @@ def stays_below(contestant: str, target: float, note: str = "") -> Criterion:
 
 
 def former_vectors(config: Config) -> Config:
-    """Settings of vectors with which the two toy results were measured.
+    """Restore the settings for vectors with which the results of the two toys were measured.
 
-    The defaults of vectors have changed since. The family is the paper's, whose discounts and
-    betas these claims are about; the other fields are as they were.
+    The defaults for vectors have changed since. The family is the paper's, because these claims
+    are about its discounts and betas. The other fields have their former defaults.
     """
     curious = config.family.arms > 1
     family = FamilyConfig() if curious else PRESETS[config.run.agent].family
@@ -74,7 +75,7 @@ def former_vectors(config: Config) -> Config:
 
 
 def one_seed_or(num_seeds: int, *, frames: int) -> dict[str, Budget]:
-    """Train one seed in minutes, and several for a result, for the same frames."""
+    """Return budgets with the same frames: one seed for minutes, several for a full result."""
     budget = Budget(frames=frames, num_seeds=1, num_episodes=32)
     return {"minutes": budget, "full": replace(budget, num_seeds=num_seeds)}
 
@@ -117,7 +118,7 @@ KEY_CORRIDOR = Experiment(
 
 PATIENT_GAMMA = (Discounting.pays[1] / Discounting.pays[2]) ** (
     1 / (Discounting.delays[2] - Discounting.delays[1])
-)  # 0.99818: from here on the chain that pays last is worth most
+)  # 0.99818: the chain that pays last is worth most from this gamma on
 
 # R2D2 with Retrace, as in the paper's comparison of discounts. N-step returns would include the
 # slips of exploring lanes, and only these lanes try the chains that are not best. The long trace
@@ -139,7 +140,7 @@ DISCOUNT = Experiment(
             share_of_plays(
                 "agent57", lambda beta, gamma: gamma > PATIENT_GAMMA, start=0.75, stop=1.0
             ),
-            0.35,  # half of the plays are random: 0.125 is chance, 0.56 the most
+            0.35,  # half of the plays are random: 0.125 is chance, 0.56 the maximum
         ),
         stays_below(IMPATIENT, Discounting.pays[1]),
     ),
@@ -150,10 +151,10 @@ DISCOUNT = Experiment(
 
 
 def short_trace(config: Config) -> Config:
-    """Cut windows of four steps, with as many steps per update and as many updates.
+    """Cut windows of four steps, with unchanged steps per update and number of updates.
 
-    The cue of MemoryS11 is out of sight about eight steps before the choice, and windows of four
-    steps carry no gradient that far. These windows do not overlap, so samples are doubled.
+    The cue of MemoryS11 is last seen about eight steps before the choice. Windows of four steps
+    carry no gradient so far back. They do not overlap, so samples per insert are doubled.
     """
     steps_per_update = config.learner.batch_size * config.sequence.trace_length
     samples = 2 * config.replay.samples_per_insert
@@ -194,7 +195,7 @@ MEMORY = Experiment(
 
 
 def without_bandits(config: Config) -> Config:
-    """Choose arms as the paper's NGU does: actors draw them, evaluations play arm 0."""
+    """Choose arms as the paper's NGU does: actors draw them at random, evaluations play arm 0."""
     return replace(
         config,
         controller=replace(config.controller, kind="uniform"),

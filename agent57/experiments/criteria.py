@@ -1,6 +1,6 @@
-"""Criteria, and measures of results: pure functions, each made for the contestants it is about.
+"""Criteria, and their measures: each function returns a pure function of an experiment's results.
 
-Numbers of a contestant are means over its seeds.
+A contestant's number is the mean over its seeds.
 """
 
 from collections.abc import Callable
@@ -23,44 +23,45 @@ def at_most(text: str, measure: Measure, target: float) -> Criterion:
 
 
 def over_seeds(label: str, of_run: Callable[[Outcome], float]) -> Measure:
-    """Mean of a measure over a contestant's seeds."""
+    """Measure the mean of a number over a contestant's seeds."""
     return lambda results: float(np.mean([of_run(outcome) for outcome in results[label]]))
 
 
 def final_score(label: str) -> Measure:
-    """Mean return of the final policies."""
+    """Measure the mean return of the final policies."""
     return over_seeds(label, lambda outcome: outcome.score)
 
 
 def training_seconds(label: str) -> Measure:
-    """Wall time of training."""
+    """Measure the wall time of training, in seconds."""
     return over_seeds(label, lambda outcome: outcome.seconds)
 
 
 def evaluator_score(label: str) -> Measure:
-    """Mean return of the last evaluation episodes of training."""
+    """Measure the mean return of the last evaluation episodes of training."""
     return over_seeds(label, lambda outcome: outcome.evaluator)
 
 
 def arm_score(label: str, arm: int) -> Measure:
-    """Final mean return of one arm; arm -1 is the most exploratory."""
+    """Measure the final mean return of one arm; arm -1 is the most exploratory arm."""
     return over_seeds(label, lambda outcome: outcome.arm_scores[arm])
 
 
 def frames_to(outcome: Outcome, level: float) -> float:
-    """Frames until the evaluation episodes of one bin have a mean of `level`.
+    """Return the frames until the mean evaluation return of a bin reaches `level`.
 
-    A run that never gets there counts with all its frames, which is too few.
+    For a run that never reaches it, return all its frames, which is a lower bound.
     """
     reached = np.flatnonzero(outcome.curve >= level)
     return float(outcome.bin_frames[reached[0] if len(reached) else -1])
 
 
 def frames_behind(label: str, rival: str, level: float) -> Measure:
-    """Extra frames that a contestant needs to reach `level`, minus two standard errors.
+    """Measure a contestant's extra frames to reach `level`, minus two standard errors.
 
-    The difference is between means over seeds, so that luck seldom makes it positive. It is nan,
-    which meets no target, if a contestant has a single seed.
+    The extra frames are the difference of means over seeds. The two standard errors make it
+    unlikely that the result is positive by luck. With a single seed it is nan, which meets no
+    target.
     """
 
     def of_run(outcome: Outcome) -> float:
@@ -79,9 +80,9 @@ def frames_behind(label: str, rival: str, level: float) -> Measure:
 def share_of_plays(
     label: str, is_counted: Callable[[float, float], bool], start: float, stop: float
 ) -> Measure:
-    """Share of the actors' episodes that some arms played, between two points of training.
+    """Measure the share of the actors' episodes that some arms played in a part of training.
 
-    `is_counted` is asked with an arm's beta and gamma; `start` and `stop` are fractions.
+    `is_counted` takes an arm's beta and gamma. `start` and `stop` are fractions of training.
     """
 
     def of_run(outcome: Outcome) -> float:
@@ -93,7 +94,7 @@ def share_of_plays(
 
 
 def early_best_beta(label: str, level: float) -> Measure:
-    """The beta of the arm with the highest return until all actors together earn `level`."""
+    """Measure beta of the arm with the highest return until the actors' mean return is `level`."""
 
     def of_run(outcome: Outcome) -> float:
         totals = (outcome.plays * np.nan_to_num(outcome.arm_returns)).sum(axis=1)
@@ -105,14 +106,14 @@ def early_best_beta(label: str, level: float) -> Measure:
 
 
 def late_best_beta(label: str) -> Measure:
-    """The beta of the arm with the highest return in the last fifth of training."""
+    """Measure beta of the arm with the highest return in the last fifth of training."""
     return over_seeds(
         label, lambda outcome: _best_beta(outcome, _part(len(outcome.plays), 0.8, 1.0))
     )
 
 
 def minus(first: Measure, second: Measure) -> Measure:
-    """The first number minus the second."""
+    """Measure the first number minus the second."""
     return lambda results: first(results) - second(results)
 
 

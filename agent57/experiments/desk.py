@@ -1,7 +1,7 @@
 """The desk suite: tasks that the default settings must learn on two cores, each with a target.
 
-A run is scored by its final policy, the best arm of the evaluator. What others report stands beside
-it, and so do baselines that `benchmarks/sb3_baselines.py` trained on the same number of steps.
+A run is scored by its final policy, the best arm of the evaluator. The table also shows scores that
+others report, and baselines that `benchmarks/sb3_baselines.py` trained for the same steps.
 """
 
 import csv
@@ -33,12 +33,12 @@ class DeskTask:
     """One task, its budget and its target."""
 
     env: str
-    frames: int  # agent steps, emulator frames on Atari
-    target: float  # mean return of the final policy
+    frames: int  # emulator frames on Atari, agent steps elsewhere
+    target: float  # mean return that the final policy must reach
     random: float  # mean return of random play
-    num_seeds: int  # three where a run takes an hour or less
-    num_episodes: int  # that the final policy plays
-    elsewhere: str  # what others report
+    num_seeds: int  # three if a run takes an hour or less
+    num_episodes: int  # played by the final policy
+    elsewhere: str  # scores that others report
 
 
 # env, frames, target, random, num_seeds, num_episodes, elsewhere
@@ -65,7 +65,7 @@ TASKS = tuple(
 
 
 def chosen_tasks(only: str) -> tuple[DeskTask, ...]:
-    """Return the tasks named in NAME,NAME; all tasks if nothing is named."""
+    """Return the tasks named in NAME,NAME; all tasks if the text is empty."""
     names = [name.strip() for name in only.split(",") if name.strip()]
     known = {task.env: task for task in TASKS}
     for name in names:
@@ -82,7 +82,7 @@ def desk_suite(
     num_seeds: int | None = None,
     frames: int | None = None,
 ) -> Suite:
-    """Return the default settings of each agent on each task."""
+    """Return a suite with the default settings of each agent on each task."""
     entries = []
     for task in tasks:
         for agent in agents:
@@ -105,12 +105,12 @@ class DeskScore:
 
     @property
     def score(self) -> float:
-        """Mean over seeds."""
+        """Mean of the scores over seeds."""
         return float(np.mean(self.seed_scores))
 
     @property
     def error(self) -> float:
-        """Standard error over seeds; nan with one seed."""
+        """Standard error of the scores over seeds; nan with one seed."""
         count = len(self.seed_scores)
         return float(np.std(self.seed_scores, ddof=1) / count**0.5) if count > 1 else float("nan")
 
@@ -128,7 +128,7 @@ class DeskScore:
 def score_runs(
     tasks: tuple[DeskTask, ...], jobs: list[Job], tell: Callable[[str], None]
 ) -> list[DeskScore]:
-    """Play the final policies of all finished runs; runs that were played before are read."""
+    """Play the final policies of all finished runs, or read their scores if played before."""
     by_name = {task.env: task for task in tasks}
     found: dict[tuple[str, str], list[dict[str, Any]]] = {}
     for job in jobs:
@@ -150,7 +150,7 @@ def score_runs(
 
 
 def final_score(folder: Path, num_episodes: int) -> dict[str, Any]:
-    """Return frames, seconds and the returns of the final policy; they are kept in the folder."""
+    """Return frames, seconds and returns of the final policy, and keep them in the folder."""
     run, file = TrainedRun.load(folder), folder / SCORE_FILE
     frames = run.counters["frames"]
     kept = _kept_score(file)
@@ -169,7 +169,7 @@ def final_score(folder: Path, num_episodes: int) -> dict[str, Any]:
 
 
 def _kept_score(file: Path) -> dict[str, Any]:
-    """The score that `final_score` kept; empty where there is none or it is damaged."""
+    """Return the score that `final_score` kept; empty if it is missing or damaged."""
     try:
         kept = json.loads(file.read_text())
         np.asarray(kept["returns"], dtype=float).mean()
@@ -179,7 +179,7 @@ def _kept_score(file: Path) -> dict[str, Any]:
 
 
 def read_baselines(file: Path, tasks: tuple[DeskTask, ...]) -> list[DeskScore]:
-    """Return the scores that benchmarks/sb3_baselines.py wrote; none without the file."""
+    """Return the scores that benchmarks/sb3_baselines.py wrote; empty without the file."""
     if not file.exists():
         return []
     by_name = {task.env: task for task in tasks}

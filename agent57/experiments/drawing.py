@@ -1,4 +1,4 @@
-"""The figures of experiments, from outcomes. matplotlib is loaded when the first is drawn."""
+"""Draws the figures of experiments. matplotlib is loaded when the first figure is drawn."""
 
 from pathlib import Path
 
@@ -8,7 +8,7 @@ from agent57.experiments.experiment import Budget, Experiment, Results
 
 
 def draw_curves(experiment: Experiment, budget: Budget, results: Results, out: Path) -> list[str]:
-    """curve: evaluator returns of all contestants over training."""
+    """Draw `curve`: the evaluator's returns of all contestants over training."""
     from agent57.reports.figures import learning_curves
 
     learning_curves(
@@ -28,7 +28,7 @@ def draw_curves(experiment: Experiment, budget: Budget, results: Results, out: P
 def draw_curves_and_arms(
     experiment: Experiment, budget: Budget, results: Results, out: Path
 ) -> list[str]:
-    """curve; and arms: which arms the actors played over training, what they earned, the best."""
+    """Draw `curve`, and `arms`: plays and mean returns of each arm over training, and best arms."""
     from agent57.reports.figures import arm_maps
 
     names = draw_curves(experiment, budget, results, out)
@@ -55,7 +55,7 @@ def draw_curves_and_arms(
 
 
 def draw_games(experiment: Experiment, budget: Budget, results: Results, out: Path) -> list[str]:
-    """games: a row per task; return, share of rewarded episodes, novelty and best arm."""
+    """Draw `games`: return, share of rewarded episodes, novelty and best arm, a row per task."""
     from agent57.reports.figures import Curves, curve_grid
 
     columns = {
@@ -80,19 +80,19 @@ def draw_games(experiment: Experiment, budget: Budget, results: Results, out: Pa
 
 
 def note(experiment: Experiment, budget: Budget) -> str:
-    """Say in a line what a figure shows."""
+    """Return a line that names a figure's tasks, frames and seeds."""
     seeds = "1 seed" if budget.num_seeds == 1 else f"{budget.num_seeds} seeds"
     return f"{', '.join(experiment.tasks)}, {budget.frames:,} frames, {seeds}"
 
 
 def _share(plays: np.ndarray) -> np.ndarray:
-    """Mean return of each bin; nan where nothing was played."""
+    """Return each arm's share of the plays of a bin; nan for bins without plays."""
     with np.errstate(invalid="ignore"):
         return plays / plays.sum(axis=1, keepdims=True)
 
 
 def _mean_returns(seeds: list[tuple[np.ndarray, np.ndarray]]) -> np.ndarray:
-    """Over the episodes of all seeds; nan where an arm was not played."""
+    """Return each arm's mean return over all seeds' episodes; nan where it was not played."""
     total = np.sum([plays * np.nan_to_num(returns) for plays, returns in seeds], axis=0)
     with np.errstate(invalid="ignore"):
         return total / np.sum([plays for plays, _ in seeds], axis=0)

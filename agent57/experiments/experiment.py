@@ -1,4 +1,4 @@
-"""Words to describe an experiment: contestants on a task, their budget, and criteria.
+"""Classes that describe an experiment: contestants on a task, their budget, and criteria.
 
 `catalogue.py` lists the experiments, and `runner.py` performs them.
 """
@@ -15,27 +15,27 @@ from agent57.presets import Change
 
 
 def unchanged(config: Config) -> Config:
-    """Keep the default settings."""
+    """Return the settings unchanged."""
     return config
 
 
 @dataclass(frozen=True, kw_only=True)
 class Contestant:
-    """One system: the default settings of a preset, and the change that the claim is about."""
+    """One contestant: the default settings of a preset, and the change that the claim is about."""
 
     agent: str
     change: Change = unchanged
-    env: str | None = None  # the task, where contestants play different tasks
+    env: str | None = None  # the task, if contestants play different tasks
 
 
 @dataclass(frozen=True, kw_only=True)
 class Budget:
-    """Frames, seeds and episodes to spend."""
+    """Frames, seeds and episodes of an experiment."""
 
     frames: int  # per run
     num_seeds: int
     num_episodes: int  # played after training with each policy that is scored
-    task_frames: Mapping[str, int] = field(default_factory=dict)  # per run, of some tasks
+    task_frames: Mapping[str, int] = field(default_factory=dict)  # per run, for some tasks
 
     def frames_of(self, env: str) -> int:
         """Return the frames of a run on a task."""
@@ -44,7 +44,7 @@ class Budget:
 
 @dataclass(frozen=True, kw_only=True)
 class Outcome:
-    """The records and the final scores of a run. Training is cut into bins of equal length."""
+    """The records and final scores of a run. Training is divided into bins of equal length."""
 
     label: str
     agent: str
@@ -53,7 +53,7 @@ class Outcome:
     evaluator: float  # mean return of the last evaluation episodes of training
     best_arm: int  # of the evaluator
     arms: tuple[tuple[float, float], ...]  # beta and gamma of each arm
-    arm_scores: tuple[float, ...]  # final mean return of each arm; empty if not asked for
+    arm_scores: tuple[float, ...]  # final mean return of each arm; empty if not measured
     arm_errors: tuple[float, ...]  # standard error of each arm's score, over its episodes
     frames: int
     seconds: float
@@ -67,7 +67,7 @@ class Outcome:
     rewarded: np.ndarray = field(default_factory=lambda: np.zeros(0))  # [bins] share of evaluation
     # episodes with a positive return; nan without episodes
     novelty: np.ndarray = field(default_factory=lambda: np.zeros(0))  # [bins] mean, of the actors
-    rooms: tuple[frozenset[int], ...] = ()  # that each final episode saw, where they are known
+    rooms: tuple[frozenset[int], ...] = ()  # visited by each final episode, if rooms are known
 
     @property
     def beta_gamma(self) -> tuple[float, float]:
@@ -120,13 +120,13 @@ class Experiment:
     name: str
     claim: str
     env: str
-    contestants: dict[str, Contestant]  # by label; the claim is about the first
+    contestants: dict[str, Contestant]  # by label; the claim is about the first contestant
     budgets: dict[str, Budget]
     criteria: tuple[Criterion, ...]
-    draw: Callable[["Experiment", Budget, Results, Path], list[str]]  # the figures' names
-    lines: dict[str, float]  # references in the figure, such as the return of random play
+    draw: Callable[["Experiment", Budget, Results, Path], list[str]]  # returns figure names
+    lines: dict[str, float]  # reference lines in the figure, such as the return of random play
     scale: str = "laptop"
-    change: Change = unchanged  # of the default settings, for all contestants
+    change: Change = unchanged  # change of the default settings for all contestants
     epsilon: float = 0.01  # probability of a random action while the final policy is scored
     recent_episodes: int = 20  # evaluation episodes whose mean is the evaluator's score
     films: bool = False  # whether the best final episode of each contestant is filmed
@@ -134,7 +134,7 @@ class Experiment:
 
     @property
     def subject(self) -> str:
-        """The label of the contestant the claim is about."""
+        """The label of the contestant that the claim is about."""
         return next(iter(self.contestants))
 
     def task(self, label: str) -> str:

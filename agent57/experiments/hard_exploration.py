@@ -1,9 +1,8 @@
 """Hard exploration on real Atari: games where an agent without curiosity earns next to nothing.
 
-Agent57 and its successor against R2D2 at the same frames, all with the default settings of
-`--scale desktop`, which is made for long runs. Runs take hours and continue after an interruption,
-so a long run can be made in pieces: the same command with more frames or seeds continues the runs
-that are there.
+Agent57 and its successor MEME are compared with R2D2 at the same frames. All have the default
+settings of `--scale desktop`, which is made for long runs. Runs take hours and continue after an
+interruption. The same command with more frames or seeds continues existing runs.
 """
 
 from agent57.experiments.criteria import at_least, at_most, evaluator_score
@@ -15,7 +14,7 @@ AGENTS = ("agent57", "meme", "r2d2")
 
 
 def label(game: str, agent: str) -> str:
-    """Name of a contestant."""
+    """Return the name of a contestant."""
     return f"{agent}, {game}"
 
 

@@ -1,8 +1,8 @@
 """A queue of training runs, on this machine or on a cluster. It survives any interruption.
 
-Each job is a process of `agent57 train --config` in a folder of its own. The queue resumes a job
-that had begun and leaves a finished job alone, so it can be started again at any time. The queue
-prints nothing: it calls `watch` with its progress.
+Each job is a process of `agent57 train --config` with its own folder. The queue resumes a job that
+had begun and leaves a finished job alone, so the queue can be started again at any time. It prints
+nothing: it calls `watch` with its progress.
 """
 
 import json
@@ -28,7 +28,7 @@ from agent57.storage.folder import CHECKPOINTS, CONFIG_FILE, read_config
 
 FINISHED_FILE = "finished"
 POLL_SECONDS = 0.5
-MAX_LOSSES = 5  # machines that one run may lose
+MAX_LOSSES = 5  # number of machines that one run may lose
 # Fields that may change between two parts of a run; `run.kind` has no effect on training.
 FREE_FIELDS = ("run.frames", "run.threads", "run.device", "run.kind")
 
@@ -48,7 +48,7 @@ class Job:
 
     @property
     def log(self) -> Path:
-        """The file that receives what the processes of this job print."""
+        """The file that receives the output of this job's processes."""
         return self._beside("log.txt")
 
     @property
@@ -61,14 +61,14 @@ class Job:
 
     @property
     def is_finished(self) -> bool:
-        """Whether the run has reached these frames; a marker that is no number counts as none."""
+        """Whether the run has reached its frames, according to its marker file."""
         try:
             return int((self.folder / FINISHED_FILE).read_text() or self.frames) >= self.frames
         except (OSError, ValueError):
             return False
 
     def frames_done(self) -> int:
-        """Frames at the latest line of metrics."""
+        """Return the frames of the latest line of metrics."""
         try:
             with (self.folder / "metrics.jsonl").open("rb") as file:
                 file.seek(0, os.SEEK_END)
@@ -79,7 +79,7 @@ class Job:
             return 0
 
     def check_begun(self) -> None:
-        """Refuse to go on with a run that was begun with other settings; more frames are fine."""
+        """Refuse a run that was begun with other settings; more frames are allowed."""
         if not self.folder.exists():
             return
         try:
@@ -111,7 +111,7 @@ class Job:
         try:
             begun_for = json.loads((self.folder / CONFIG_FILE).read_text())["run"]["frames"]
         except (OSError, ValueError, KeyError):
-            return ()  # `agent57 resume` says what is wrong
+            return ()  # `agent57 resume` will say what is wrong
         return ("--frames", str(self.frames)) if begun_for < self.frames else ()
 
 
@@ -119,21 +119,21 @@ class Job:
 class Progress:
     """Progress of a queue."""
 
-    rows: list[tuple[str, str, int, int]]  # a job's name, state, frames done and frames in all
+    rows: list[tuple[str, str, int, int]]  # each job's name, state, frames done, frames in total
     num_finished: int
-    share: float  # of all frames
+    share: float  # of all frames that are done
     seconds_left: float | None  # None before the first frames
 
 
 class View(Protocol):
-    """Shows a user how far runs and their scoring are."""
+    """Shows a user the progress of runs and of their scoring."""
 
     def show(self, progress: Progress) -> None:
         """Show the progress of a queue."""
         ...
 
     def tell(self, text: str) -> None:
-        """Show what goes on after training."""
+        """Show a line about the work after training."""
         ...
 
 
@@ -151,7 +151,7 @@ SILENT = Silence()
 
 
 def share_cores(num_parallel: int, num_runs: int) -> tuple[int, int]:
-    """Return how many runs go at a time, and the threads of each; 0 asks for one run per core."""
+    """Return the number of runs at a time (0: one per core), and the threads of each run."""
     cores = os.cpu_count() or 1
     num_parallel = num_parallel or cores
     return num_parallel, max(1, cores // max(1, min(num_parallel, num_runs)))
@@ -163,7 +163,7 @@ def with_threads(config: Config, num_threads: int) -> Config:
 
 
 def _interrupt(number: int, frame: FrameType | None) -> None:
-    """Take SIGTERM for Ctrl-C: the runs are told to save themselves."""
+    """Treat SIGTERM like Ctrl-C, so that running jobs are told to save themselves."""
     raise KeyboardInterrupt
 
 
@@ -195,8 +195,8 @@ def launch_here(command: list[str], log: Path) -> Running:
 class JobQueue:
     """Runs jobs, `num_parallel` at a time, each as a command that `launch` starts.
 
-    The first failure ends the queue, unless it is to `keep_going`: then `failures` lists them. A
-    run that is lost with its machine goes on elsewhere, up to `MAX_LOSSES` times.
+    The first failure ends the queue. With `keep_going` it goes on, and `failures` lists all
+    failures. A run that is lost with its machine goes on elsewhere, up to `MAX_LOSSES` times.
     """
 
     jobs: list[Job]
@@ -212,7 +212,7 @@ class JobQueue:
     _started: float = field(default_factory=time.monotonic)
 
     def run(self) -> None:
-        """Bring all jobs to their end; `RunFailed` names the first that failed."""
+        """Run all jobs to their end; raise `RunFailed` with the first failure."""
         self._waiting = [job for job in self.jobs if not job.is_finished]
         previous = signal.signal(signal.SIGTERM, _interrupt)
         frames_before = sum(job.frames_done() for job in self.jobs)
@@ -234,7 +234,7 @@ class JobQueue:
         self._running[job.name] = self.launch(command, job.log)
 
     def _collect(self) -> None:
-        """Note which processes have ended, and how."""
+        """Handle the processes that have ended: finished, failed or lost with their machine."""
         for job in self.jobs:
             process = self._running.get(job.name)
             if process is None or process.poll() is None:

@@ -1,4 +1,4 @@
-"""From a trained run to its outcome: its records are read and its final policy plays."""
+"""Measures the outcome of a trained run: reads its records and plays its final policy."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,7 +16,7 @@ from agent57.trained.evaluation import Film, play_episodes
 from agent57.trained.trained_run import TrainedRun
 from agent57.video.overlay import Overlay
 
-NUM_BINS = 50  # of training
+NUM_BINS = 50  # bins that training is divided into
 MAX_LANES = 64
 TRIAL_SEED = 1
 
@@ -24,7 +24,7 @@ TRIAL_SEED = 1
 def measure(
     experiment: Experiment, budget: Budget, label: str, seed: int, folder: Path, commit: str
 ) -> Outcome:
-    """Read a finished run and play its final policy: all that figures and criteria need."""
+    """Read a finished run and play its final policy, for figures and criteria."""
     run, history = TrainedRun.load(folder), RunHistory.read(folder)
     evaluated = [row for row in history.episodes if row["phase"] == "evaluate"]
     recent = [row["return"] for row in evaluated[-experiment.recent_episodes :]]
@@ -66,7 +66,7 @@ class FinalEpisodes:
     """Whole episodes with one arm of a trained run."""
 
     returns: np.ndarray  # [num_episodes] extrinsic
-    records: list[EpisodeRecord]  # to play them again; empty where the task keeps none
+    records: list[EpisodeRecord]  # to replay the episodes; empty if the task keeps no records
 
 
 def play(run: TrainedRun, arm: int, epsilon: float, num_episodes: int) -> FinalEpisodes:
@@ -90,13 +90,13 @@ def play(run: TrainedRun, arm: int, epsilon: float, num_episodes: int) -> FinalE
 
 
 def episode_returns(run: TrainedRun, arm: int, epsilon: float, num_episodes: int) -> np.ndarray:
-    """[num_episodes] extrinsic returns of whole episodes with one arm of a trained run."""
+    """Return the extrinsic returns [num_episodes] of whole episodes with one arm of a run."""
     return play(run, arm, epsilon, num_episodes).returns
 
 
 def film_best(run: TrainedRun, epsilon: float, num_episodes: int, file: Path) -> float:
     """Film the best of the final policy's first episodes, with the overlay; return its return."""
-    num_episodes = min(num_episodes, MAX_LANES)  # an episode for each lane
+    num_episodes = min(num_episodes, MAX_LANES)  # one episode per lane
     best = int(play(run, run.best_arm, epsilon, num_episodes).returns.argmax())
     beta, gamma = run.beta_gamma(run.best_arm)
     title = f"{run.config.run.agent} on {run.config.env.name}"
@@ -112,7 +112,7 @@ def film_best(run: TrainedRun, epsilon: float, num_episodes: int, file: Path) ->
 
 
 def _rooms_visited(records: list[EpisodeRecord], config: EnvConfig) -> tuple[frozenset[int], ...]:
-    """The rooms that each episode saw; none where the game's rooms are not known."""
+    """Return the rooms that each episode visited; empty if the game's rooms are not known."""
     if config.name not in ATARI_GAMES:
         return ()
     from agent57.envs.atari_memory import rooms_visited  # needs the emulator, an extra
@@ -125,7 +125,7 @@ def _columns(points: list[tuple[float, float]]) -> tuple[list[float], list[float
 
 
 def arm_bins(history: RunHistory, edges: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """The actors' plays of each arm in each bin, and their mean returns."""
+    """Return the actors' plays of each arm in each bin [bins, arms], and their mean returns."""
     shape = (len(edges), len(history.arms))
     plays, totals = np.zeros(shape), np.zeros(shape)
     for row in history.episodes:
@@ -138,7 +138,7 @@ def arm_bins(history: RunHistory, edges: np.ndarray) -> tuple[np.ndarray, np.nda
 
 
 def binned_mean(frames: list[float], values: list[float], edges: np.ndarray) -> np.ndarray:
-    """Mean of the values in each bin; nan where there are none."""
+    """Return the mean of the values in each bin; nan for a bin without values."""
     counts, totals = np.zeros(len(edges)), np.zeros(len(edges))
     for at, value in zip(frames, values, strict=True):
         counts[_bin(at, edges)] += 1
@@ -148,7 +148,7 @@ def binned_mean(frames: list[float], values: list[float], edges: np.ndarray) -> 
 
 
 def latest_at(points: list[tuple[float, float]], edges: np.ndarray) -> np.ndarray:
-    """The last value written by the end of each bin; nan before the first."""
+    """Return the last value written by the end of each bin; nan before the first value."""
     values = np.full(len(edges), np.nan)
     for frames, value in points:
         values[_bin(frames, edges) :] = value
@@ -156,5 +156,5 @@ def latest_at(points: list[tuple[float, float]], edges: np.ndarray) -> np.ndarra
 
 
 def _bin(frames: float, edges: np.ndarray) -> int:
-    """The bin that ends at `frames` or next after it."""
+    """Return the bin that contains `frames`; a bin includes its end."""
     return min(int(np.searchsorted(edges, frames)), len(edges) - 1)

@@ -1,7 +1,8 @@
-"""The successor, MEME: how many frames each of its parts saves.
+"""Ablation of MEME, Agent57's successor: how many frames each of its parts saves.
 
-agent57, meme, and meme without one part each, on tasks of the desk suite. The count is the frames
-until the evaluator reaches half, and nine tenths, of the way from random play to the target.
+The contestants are agent57, meme, and meme without one part, on tasks of the desk suite. The
+measure is the frames until the evaluator has gone half, and nine tenths, of the way from random
+play to the target.
 """
 
 from dataclasses import replace
@@ -23,7 +24,7 @@ from agent57.experiments.experiment import (
 from agent57.presets import Change
 
 TASKS = chosen_tasks("CartPole-v1,MiniGrid-DoorKey-8x8-v0,MiniGrid-MultiRoom-N4-S5-v0,pong")
-LEVELS = (0.5, 0.9)  # from random play, 0, to the target, 1
+LEVELS = (0.5, 0.9)  # on a scale where random play is 0 and the target is 1
 
 
 def no_trust_region(config: Config) -> Config:
@@ -48,7 +49,7 @@ def no_cross_mixture(config: Config) -> Config:
 
 
 def no_shared_torso(config: Config) -> Config:
-    """Give Q^e and Q^i a network each."""
+    """Give Q^e and Q^i separate networks."""
     return replace(
         config,
         network=replace(config.network, values="separate"),
@@ -57,7 +58,7 @@ def no_shared_torso(config: Config) -> Config:
 
 
 def switch_distillation(config: Config) -> Config:
-    """Act on the values where a distilled policy acts, and on a distilled policy elsewhere."""
+    """Replace a distilled policy by acting on the values, and the other way round."""
     if config.learner.policy == "distilled":
         return replace(config, learner=replace(config.learner, policy="values"))
     return replace(config, learner=replace(config.learner, policy="distilled"))
@@ -76,12 +77,12 @@ VARIANTS: dict[str, tuple[str, Change]] = {
 
 
 def label(variant: str, env: str) -> str:
-    """Name of a contestant."""
+    """Return the name of a contestant."""
     return f"{variant}, {env}"
 
 
 def frames_until(results: Results, variant: str, share: float) -> list[tuple[float, float]]:
-    """Mean frames and standard error over seeds, for each task; the error of one seed is nan."""
+    """Return mean frames and standard error over seeds for each task; nan error with one seed."""
     found = []
     for task in TASKS:
         level = task.random + share * (task.target - task.random)
@@ -93,14 +94,14 @@ def frames_until(results: Results, variant: str, share: float) -> list[tuple[flo
 
 
 def share_of_frames(results: Results) -> float:
-    """Frames of meme over frames of agent57 until half of the target: geometric mean over tasks."""
+    """Return meme's frames to half of the target over agent57's: geometric mean over tasks."""
     ours, theirs = (frames_until(results, variant, 0.5) for variant in ("meme", "agent57"))
     ratios = [mine / other for (mine, _), (other, _) in zip(ours, theirs, strict=True)]
     return float(np.exp(np.mean(np.log(ratios))))
 
 
 def seconds_per_frame(results: Results) -> float:
-    """Seconds per frame of meme over agent57's: geometric mean over tasks."""
+    """Return meme's seconds per frame over agent57's: geometric mean over tasks."""
     speeds = [
         [
             np.mean([o.seconds / o.frames for o in results[label(variant, task.env)]])
@@ -112,7 +113,7 @@ def seconds_per_frame(results: Results) -> float:
 
 
 def draw(experiment: Experiment, budget: Budget, results: Results, out: Path) -> list[str]:
-    """frames: how many each variant needs until both levels, a panel per level; and a table."""
+    """Draw `frames`: the frames each variant needs, a panel per level; write the same table."""
     from agent57.reports.figures import relative_bars
 
     lines = ["variant," + ",".join(f"{t.env} {s:.0%},error" for s in LEVELS for t in TASKS)]
@@ -137,7 +138,7 @@ def draw(experiment: Experiment, budget: Budget, results: Results, out: Path) ->
 
 
 def _relative(results: Results, variant: str, share: float) -> list[tuple[float, float]]:
-    """Frames and their standard error, each over the frames of agent57."""
+    """Return frames and their standard error for each task, divided by agent57's frames."""
     theirs = frames_until(results, "agent57", share)
     ours = frames_until(results, variant, share)
     return [

@@ -36,7 +36,7 @@ def reproduce(
     num_parallel: int,
     view: View = SILENT,
 ) -> tuple[Results, list[Verdict]]:
-    """Train, score and compare; write everything to `out`."""
+    """Train, score and compare all contestants; write everything to `out`."""
     budget = experiment.budgets[budget_name]
     for task in experiment.tasks:
         check_env(EnvConfig(name=task))
@@ -65,7 +65,7 @@ def reproduce(
 
 
 def jobs(experiment: Experiment, budget: Budget, runs: Path, num_threads: int) -> dict[Key, Job]:
-    """Every run; one seed of all contestants comes before the next seed."""
+    """Return all runs; one seed of all contestants comes before the next seed."""
     return {
         (label, seed): Job(
             name=f"{label}, seed {seed}",
@@ -81,14 +81,14 @@ def jobs(experiment: Experiment, budget: Budget, runs: Path, num_threads: int) -
 
 
 def folder_name(label: str, seed: int) -> str:
-    """Name of a run's folder."""
+    """Return the name of a run's folder."""
     return re.sub(r"[^a-z0-9.]+", "-", f"{label} seed{seed}".lower())
 
 
 def check_plan(planned: dict[Key, Job], runs: Path) -> dict[Key, str]:
     """Refuse to mix runs of different settings; return the commit each run was begun with.
 
-    More contestants, seeds or frames are welcome.
+    More contestants, seeds or frames than before are allowed.
     """
     file = runs / PLAN_FILE
     try:
@@ -143,7 +143,7 @@ def write_tables(experiment: Experiment, results: Results, out: Path) -> None:
 
 
 def _arm_rows(o: Outcome) -> Iterable[list[Any]]:
-    """A row for each bin in which an arm was played, then a row with its final score."""
+    """Yield a row per bin in which an arm was played, then a row with its final score."""
     for arm, (beta, gamma) in enumerate(o.arms):
         for index, frames in enumerate(o.bin_frames):
             if o.plays[index, arm]:

@@ -1,19 +1,22 @@
 """Random coin (paper, section 4.2): separate networks keep the exploitative policy intact.
 
 NGU and NGU with separate networks are trained for several weights beta of the intrinsic reward.
-The exploitative policy (arm 0) should fetch the coin, return 1; the most exploratory one should
-avoid it, because the episode ends there. With one joint network the exploitative policy suffers as
-beta grows; with separate networks it does not.
+The exploitative policy (arm 0) should fetch the coin, for a return of 1. The most exploratory
+policy should avoid the coin, because the coin ends the episode. With one joint network the
+exploitative policy gets worse as beta grows. With separate networks it does not.
 
-The paper trains for 150 million frames and does not say with which observation, network or betas.
-From NGU's table for its own grid task, the Disco Maze, come 3x3 convolutions, a memory of 5,000,
-kernel epsilon 0.01 and no evaluation noise. The rest is ours (NGU's values in brackets), so that
-0.6 to 1.2 million frames on two cores do: gamma 0.95 (0.997 and 0.99) and a target period of 25
-updates (100), for larger gaps between actions and faster learning; a third convolution (two);
-traces of 10 steps (50), small networks and many lanes. Lambda 0.95 (0.97) and the value transform h
-(identity) are Agent57's. There are two arms (32), because the figure compares two policies, and
-priorities are scaled per arm as in MEME, or the exploratory arm would have the replay to itself at
-a large beta.
+The paper trains for 150 million frames, and does not state observation, network or betas. NGU's
+table for its own grid task, the Disco Maze, provides 3x3 convolutions, a memory of 5,000, kernel
+epsilon 0.01 and no evaluation noise. We chose the rest (NGU's values in brackets), so that 0.6 to
+1.2 million frames on two cores are enough:
+
+- gamma 0.95 (0.997 and 0.99), for larger gaps between the values of actions
+- a target period of 25 updates (100), for faster learning
+- a third convolution (two), traces of 10 steps (50), small networks and many lanes
+- lambda 0.95 (0.97) and the value transform h (identity), as in Agent57
+- two arms (32), because the figure compares two policies
+- priorities scaled per arm, as in MEME: otherwise windows of the exploratory arm would dominate
+  the samples at a large beta
 """
 
 from dataclasses import replace
@@ -33,7 +36,7 @@ from agent57.experiments.experiment import (
 from agent57.presets import Change
 
 AGENTS = {"ngu-sep-nets": "NGU, separate networks", "ngu": "NGU (joint network)"}
-POLICIES = {"exploitative": 0, "exploratory": -1}  # and their arms
+POLICIES = {"exploitative": 0, "exploratory": -1}  # name of a policy: its arm
 BETAS = (0.01, 0.1, 1.0)
 
 
@@ -54,7 +57,7 @@ def two_policies(config: Config) -> Config:
         replay=replace(config.replay, capacity=200_000, min_windows=500, samples_per_insert=6.0),
         learner=replace(
             config.learner,
-            batch_size=64,  # of which five are the exploitative arm's at beta 1
+            batch_size=64,  # about five of these windows are of the exploitative arm at beta 1
             learning_rate=5e-4,
             adam_epsilon=1e-6,
             target_period=25,
@@ -72,12 +75,12 @@ def with_max_beta(beta: float) -> Change:
 
 
 def label(agent: str, beta: float) -> str:
-    """The name of a contestant."""
+    """Return the name of a contestant."""
     return f"{agent}, beta {beta:g}"
 
 
 def experiment() -> Experiment:
-    """Both agents at every beta, the highest first."""
+    """Return the experiment: both agents at every beta, the highest beta first."""
     lowest, highest = min(BETAS), max(BETAS)
     return Experiment(
         name="random-coin",
@@ -90,7 +93,7 @@ def experiment() -> Experiment:
             for beta in reversed(BETAS)
             for agent in AGENTS
         },
-        budgets={  # full, with --runs of minutes, adds frames and seeds to it
+        budgets={  # full continues the runs of minutes, if --runs names their folder
             "minutes": Budget(frames=560_000, num_seeds=1, num_episodes=500),
             "full": Budget(frames=1_200_000, num_seeds=3, num_episodes=1000),
         },
@@ -128,14 +131,14 @@ def experiment() -> Experiment:
 
 
 def worst_exploitative(results: Results) -> float:
-    """The lowest return of separate networks' exploitative policy, of all betas and seeds."""
+    """Return the lowest return of separate networks' exploitative policy over betas and seeds."""
     return min(
         outcome.arm_scores[0] for beta in BETAS for outcome in results[label("ngu-sep-nets", beta)]
     )
 
 
 def draw_bars(experiment: Experiment, budget: Budget, results: Results, out: Path) -> list[str]:
-    """The paper's figure: both policies per beta, one panel per agent, NGU above."""
+    """Draw the paper's figure: both policies per beta, one panel per agent, NGU first."""
     from agent57.reports.figures import grouped_bars
 
     panels = {
@@ -160,7 +163,10 @@ def draw_bars(experiment: Experiment, budget: Budget, results: Results, out: Pat
 
 
 def bar(outcomes: list[Outcome], arm: int) -> tuple[float, float, float]:
-    """An arm's mean return, and the lowest and highest seed; of one seed, a standard error away."""
+    """Return an arm's mean return, and the lowest and highest seed.
+
+    With one seed, return the mean and one standard error below and above.
+    """
     scores = [outcome.arm_scores[arm] for outcome in outcomes]
     mean = float(np.mean(scores))
     if len(scores) > 1:

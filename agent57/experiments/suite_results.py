@@ -1,7 +1,7 @@
 """Results of a suite so far: scores per game and agent, and aggregates over games.
 
-Everything is computed from the episode records of the runs that are there; what is missing is
-counted, never guessed.
+Everything is computed from the episode records of existing runs. Missing runs are counted, and
+their scores are never guessed.
 """
 
 import csv
@@ -44,7 +44,7 @@ class Coverage:
 
     @property
     def text(self) -> str:
-        """In words."""
+        """The coverage in words."""
         if self.finished == self.planned == self.scored:
             return f"complete: {self.planned} runs"
         if self.finished == self.planned:
@@ -59,7 +59,7 @@ class Coverage:
 def suite_results(
     seeds: Seeds, games: Sequence[str], num_planned: int, num_finished: int, reference: Reference
 ) -> Results:
-    """All there is to say about the runs by now."""
+    """Return coverage, scores and aggregates of the runs so far."""
     scores: list[Results] = []
     unscored: list[Results] = []
     runs: dict[str, dict[str, dict[str, Sequence[float]]]] = {rule: {} for rule in RULES}
@@ -112,7 +112,7 @@ def _row(
 def _aggregates(
     scores: Mapping[str, Mapping[str, Sequence[float]]], games: Sequence[str], reference: Reference
 ) -> Results:
-    """Human-normalised aggregates of each agent over the games whose human score is known."""
+    """Return human-normalised aggregates of each agent over the games with a human score."""
     runs = {
         agent: normalised_runs({g: s for g, s in by_game.items() if g in games}, reference)
         for agent, by_game in scores.items()
@@ -144,7 +144,7 @@ def _aggregates(
 
 
 def write_results(out: Path, results: Results) -> None:
-    """results.json and results.csv."""
+    """Write results.json and results.csv."""
     text = json.dumps(results, indent=2, allow_nan=False)
     write_atomic(out / "results.json", text.encode())
     columns = [name for name in (results["scores"] or [{}])[0] if name != "seed_scores"]

@@ -39,16 +39,16 @@ class Entry:
 
     @property
     def task(self) -> str:
-        """Name of the task."""
+        """The name of the task."""
         return self.config.env.name
 
     @property
     def agent(self) -> str:
-        """Name of the preset."""
+        """The name of the preset."""
         return self.config.run.agent
 
     def folder(self, out: Path, seed: int) -> Path:
-        """Folder of a run."""
+        """Return the folder of a run."""
         name = self.task.replace("/", "-").replace(":", "-")
         return out / name / self.agent / f"seed{seed}"
 
@@ -68,11 +68,11 @@ class Suite:
 
     @property
     def num_runs(self) -> int:
-        """Runs of all entries together."""
+        """Number of runs of all entries together."""
         return sum(entry.num_seeds for entry in self.entries)
 
     def jobs(self, out: Path, num_threads: int) -> list[Job]:
-        """The runs, one seed of everything before the next, so that a partial suite is even."""
+        """Return the runs, ordered by seed, so that a partial suite covers all tasks equally."""
         planned = []
         for seed in range(max(entry.num_seeds for entry in self.entries)):
             for entry in self.entries:
@@ -88,7 +88,7 @@ class Suite:
 
 
 def suite_names(text: str) -> tuple[str, ...]:
-    """The tasks of `atari57`, `challenging10`, or NAME,NAME."""
+    """Return the tasks of `atari57`, `challenging10` or NAME,NAME."""
     for suite in SUITES:
         if text == suite:
             return suite_games(suite)
@@ -100,9 +100,9 @@ def suite_names(text: str) -> tuple[str, ...]:
 def prepare(
     suite: Suite, out: Path, num_parallel: int, num_threads: int | None = None
 ) -> tuple[list[Job], int]:
-    """Return the runs and how many of them go at a time; refuse runs begun with other settings.
+    """Return the runs and how many run at a time; refuse runs begun with other settings.
 
-    Unless `num_threads` says how many threads each run has, the runs share this machine's cores.
+    If `num_threads`, the threads of each run, is None, the runs share this machine's cores.
     """
     require(num_parallel >= 0, f"--jobs must not be negative, got {num_parallel}")
     if num_threads is None:
@@ -123,7 +123,7 @@ def train(
     view: View = SILENT,
     launch: Callable[[list[str], Path], Running] = launch_here,
 ) -> None:
-    """Bring all runs to their end; a failed run does not stop the others."""
+    """Train all runs to their end; a failed run does not stop the others."""
     queue = JobQueue(jobs, num_parallel, view.show, keep_going=True, launch=launch)
     queue.run()
     if queue.failures:
@@ -132,7 +132,7 @@ def train(
 
 
 def collect(suite: Suite, out: Path, jobs: list[Job], reference: Reference) -> Results:
-    """Score the runs that are there, and write the results."""
+    """Score the existing runs, and write the results."""
     seeds: dict[str, dict[str, list[Path]]] = {}
     for entry in suite.entries:
         folders = [entry.folder(out, seed) for seed in range(entry.num_seeds)]

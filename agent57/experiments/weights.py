@@ -1,7 +1,7 @@
-"""The networks of a trained run without everything that only training needs.
+"""Exports the networks of a trained run, without everything that only training needs.
 
-The result is a run folder that `agent57.load` and `agent57 evaluate` take; it has no replay,
-no optimiser and no records, and cannot be resumed.
+The result is a run folder that `agent57.load` and `agent57 evaluate` accept. It has no replay, no
+optimiser and no records, so it cannot be resumed.
 """
 
 import io
@@ -22,7 +22,10 @@ NAME = "000000000001"
 
 
 def export_weights(run: Path, out: Path) -> int:
-    """Write a run's networks, in half precision, and what its evaluator knows; their bytes."""
+    """Write a run's networks in half precision, and its evaluator's bandit and novelty scales.
+
+    Return the size of the file in bytes.
+    """
     config, (state, _) = read_config(run), newest_state(run / CHECKPOINTS)
     evaluator = evaluator_state(state["parts"])
     kept = {
@@ -50,7 +53,7 @@ def export_weights(run: Path, out: Path) -> int:
 
 
 def _halved(weights: dict[str, torch.Tensor]) -> dict[str, torch.Tensor]:
-    """Weights in half precision; moments of observations may be too large for it."""
+    """Return weights in half precision, except moments of observations, which may overflow."""
     return {
         name: weight.half() if weight.is_floating_point() and "standard." not in name else weight
         for name, weight in weights.items()
@@ -58,7 +61,7 @@ def _halved(weights: dict[str, torch.Tensor]) -> dict[str, torch.Tensor]:
 
 
 def _scales(curiosity: dict[str, Any] | None) -> dict[str, Any] | None:
-    """The running scales of the novelty, without the episode that was under way."""
+    """Return the running scales of the novelty, without the running episode."""
     if curiosity is None:
         return None
     memory = {name: curiosity["memory"][name] for name in ("distance_sum", "distance_count")}

@@ -1,1 +1,1 @@
-"""Predicts what a configuration will need and reach, from costs measured on a machine."""
+"""Predicts speed and needs of a configuration, from costs measured on a machine."""

@@ -1,8 +1,8 @@
-"""The model: pace, memory and bottleneck of a run, from its configuration and measured costs.
+"""Predicts pace, memory and bottleneck of a run, from its configuration and measured costs.
 
-Everything a run does is counted per agent step (one action of one lane), because
-`replay.samples_per_insert` ties learning to acting at any pace. Each resource has a capacity and a
-demand per step; the pace is the lowest of capacity / demand, and its resource is the bottleneck.
+All work of a run is counted per agent step (one action of one lane), because
+`replay.samples_per_insert` fixes the learning per step. Each resource has a capacity and a demand
+per step. The lowest capacity / demand is the pace, and its resource is the bottleneck.
 """
 
 import math
@@ -23,22 +23,22 @@ from agent57.terminal.live import duration
 from agent57.threads import available
 from agent57.types import EnvSpec
 
-PROBE_SECONDS = 0.1  # of an environment whose cost nobody measured
+PROBE_SECONDS = 0.1  # for which an environment is played to measure its cost
 GPU_EFFICIENCY = 0.3  # share of a GPU's peak that an update reaches: assumed, never measured
 UPDATES_AHEAD = 3  # batches that a cluster draws ahead of its learner
-ADAM_COPIES = 4  # of the trained weights: the weights, their gradients, two moments
-STORE_BYTES = 2**28  # that a cluster's object store has at least
-EPISODE_BYTES = 4  # of each number of an embedding in an episodic memory
+ADAM_COPIES = 4  # arrays of the size of the trained weights: weights, gradients, two moments
+STORE_BYTES = 2**28  # least size of a cluster's object store
+EPISODE_BYTES = 4  # bytes per number of an embedding in an episodic memory
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Machines:
-    """Machines that a run may use. The first of several holds all parts but the actors."""
+    """Machines that a run may use. With several, the first holds all parts except the actors."""
 
-    cores: float  # of each machine
+    cores: float  # per machine
     machines: int = 1
-    gpu_tflops: float = 0.0  # peak of each learner's GPU; 0: learners compute on the cores
-    network_gbits: float = 10.0  # of each machine, per second
+    gpu_tflops: float = 0.0  # peak of each learner's GPU in TFLOP/s; 0: learners use the cores
+    network_gbits: float = 10.0  # network speed of each machine, in Gbit/s
 
     def __post_init__(self) -> None:
         for name in ("cores", "machines", "network_gbits"):
@@ -53,7 +53,7 @@ class Machines:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Resource:
-    """Something that a run uses up: `demand` of it per agent step, of `capacity` per second."""
+    """A resource that a run uses: `demand` per agent step, out of `capacity` per second."""
 
     name: str
     demand: float
@@ -72,14 +72,14 @@ class Forecast:
     steps_per_second: float  # agent steps of all lanes, once learning has begun
     updates_per_second: float
     frames_per_hour: float
-    seconds: float  # to the run's last frame, the warm-up included
-    resources: tuple[Resource, ...]  # the tightest first
-    core_seconds: float  # of all processes together, per agent step at this pace
+    seconds: float  # to the run's last frame, including the warm-up
+    resources: tuple[Resource, ...]  # the bottleneck first
+    core_seconds: float  # core time of all processes together, per agent step at this pace
     first_bytes: float  # memory of the machine with the learner, when the replay is full
     other_bytes: float  # memory of each other machine; 0 if there is none
-    replay_bytes: float  # of which the replay
-    sent_bytes: float  # per second, weights that leave the first machine
-    received_bytes: float  # per second, blocks that reach the first machine
+    replay_bytes: float  # memory of the replay, which is a part of `first_bytes`
+    sent_bytes: float  # bytes of weights per second that leave the first machine
+    received_bytes: float  # bytes of blocks per second that reach the first machine
 
     @property
     def bottleneck(self) -> str:
@@ -99,7 +99,7 @@ class Forecast:
 def expect(config: Config) -> Forecast:
     """Predict a run of `config` on the cores of this machine that it may use.
 
-    Environments outside Atari are played for a moment to see how long they take.
+    An environment outside Atari is played for a moment to measure its cost.
     """
     costs = with_task(machine_costs(), config.env)
     one_process = config.run.runtime == "inline"
@@ -108,7 +108,7 @@ def expect(config: Config) -> Forecast:
 
 
 def expectation(config: Config) -> str:
-    """The line that `agent57 train` shows before it starts; why, if there is no prediction."""
+    """Return the line that `agent57 train` shows before it starts, or why there is none."""
     try:
         return expect(config).line
     except (ConfigError, EnvironmentFault) as error:
@@ -116,14 +116,14 @@ def expectation(config: Config) -> str:
 
 
 def with_task(costs: Costs, config: EnvConfig) -> Costs:
-    """The costs, including the task's environment; Atari games take about as long as Pong."""
+    """Return costs with the cost of the task's environment. All Atari games count as Pong."""
     if config.name in ATARI_GAMES:
         return costs
     return replace(costs, emulator=_environment_seconds(config))
 
 
 def _environment_seconds(config: EnvConfig) -> float:
-    """Seconds of a core for one step of one lane of an environment, played at random."""
+    """Measure the core time in seconds for one step of one lane, played at random."""
     env = make_env(replace(config, parallel="sync"), 1)
     rng = np.random.default_rng(0)
     lane, ended, num_steps = np.ones(1, bool), True, 0
@@ -182,7 +182,7 @@ class _Work:
     draw: float
     insert: float
     drive: float
-    respond: float  # of the processes that are called, and of Ray
+    respond: float  # work of the called processes, and of Ray
     weights: float  # bytes of one version of the weights
     sent: float  # bytes of weights to each other machine
     received: float  # bytes of blocks from all other machines
@@ -212,14 +212,14 @@ def _work(config: Config, spec: EnvSpec, costs: Costs, sizes: Sizes) -> _Work:
         + sizes.update_flops * costs.update_flop
     )
     updates = config.replay.samples_per_insert / (period * batch_size)
-    calls = 1 / (config.actor.pull_period * lanes)  # to play, per step
+    calls = 1 / (config.actor.pull_period * lanes)  # calls to play, per agent step
     evaluations = 1 / (config.actor.pull_period * config.actor.lanes)
     publications = min(calls, updates)
-    # Play and add; draw, update and reprioritise.
+    # Each call to play also needs an add. Each update needs a draw, an update and priorities.
     messages = 2 * calls + evaluations + 3 * updates + publications if is_cluster else 0.0
     return _Work(
         act=step(lanes) / lanes,
-        # The evaluator plays a step whenever each lane of the actors does.
+        # The evaluator plays one step for each step of all the actors' lanes.
         evaluate=step(config.evaluator.lanes) / config.actor.lanes,
         updates=updates,
         learn=updates * update,
@@ -241,14 +241,14 @@ def _resources(config: Config, costs: Costs, work: _Work, machines: Machines) ->
 
 
 def _faster(seconds: float, threads: float, share: float) -> float:
-    """Time on the clock of work of which `share` is spread over the threads (Amdahl's law)."""
+    """Return the wall time of work whose `share` is spread over the threads (Amdahl's law)."""
     return seconds * (1 - share + share / threads)
 
 
 def _in_one_process(
     config: Config, costs: Costs, work: _Work, machines: Machines
 ) -> list[Resource]:
-    """Acting and learning take turns, each with all threads."""
+    """Return the resource of a run in which acting and learning take turns with all threads."""
     threads = _threads(config, machines)
     learn = _learn_seconds(costs, work, machines, threads)
     act = _faster(work.act + work.evaluate, threads, costs.act_parallel)
@@ -259,12 +259,12 @@ def _in_one_process(
 
 
 def _threads(config: Config, machines: Machines) -> float:
-    """Threads of torch that have a core to work on."""
+    """Return the number of torch's threads, at most one per core."""
     return max(1.0, min(config.run.threads or machines.cores, machines.cores))
 
 
 def _learn_seconds(costs: Costs, work: _Work, machines: Machines, threads: float) -> float:
-    """Time on the clock that learning takes per agent step."""
+    """Return the wall time of learning per agent step."""
     if machines.gpu_tflops:
         rate = machines.gpu_tflops * 1e12 * GPU_EFFICIENCY
         return work.updates * (costs.update_call + work.update_flops / rate)
@@ -272,7 +272,7 @@ def _learn_seconds(costs: Costs, work: _Work, machines: Machines, threads: float
 
 
 def _on_cluster(config: Config, costs: Costs, work: _Work, machines: Machines) -> list[Resource]:
-    """Parts work side by side; each may be the bottleneck, and so may the cores they share."""
+    """Return the resources of a cluster: each part, and the cores and networks they share."""
     cluster = config.cluster
     threads = _threads(config, machines)
     learn = _learn_seconds(costs, work, machines, threads) / cluster.learners
@@ -312,7 +312,7 @@ def _on_cluster(config: Config, costs: Costs, work: _Work, machines: Machines) -
 
 
 def _idle_cores(config: Config, costs: Costs, machines: Machines) -> tuple[float, float]:
-    """Cores that the processes take without any call: on the first machine, on all others."""
+    """Return the cores that idle processes take, on the first machine and on all others."""
     if config.run.runtime == "inline":
         return 0.0, 0.0
     cluster = config.cluster
@@ -325,14 +325,14 @@ def _idle_cores(config: Config, costs: Costs, machines: Machines) -> tuple[float
 
 
 def _free(cores: float, idle: float) -> float:
-    """Cores that are left for work, at least a tenth: idle processes can wait."""
+    """Return the cores that are left for work, at least a tenth, as idle processes can wait."""
     return max(cores - idle, 0.1 * cores)
 
 
 def _memory(
     config: Config, spec: EnvSpec, costs: Costs, sizes: Sizes, machines: Machines
 ) -> tuple[float, float, float]:
-    """Memory of the first machine, of each other one, and of the replay alone, all when full."""
+    """Return the memory of the first machine, of each other machine, and of the full replay."""
     period = config.sequence.replay_period
     block = costs.block_bytes(spec, period, sizes.state_bytes)
     replay = config.replay.capacity / period * block

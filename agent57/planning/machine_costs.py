@@ -1,8 +1,7 @@
-"""Costs of the agent's work on one machine: what they are, where they are saved, how they are read.
+"""Costs of the agent's work on one machine, saved in a file by `agent57 bench`.
 
-Costs are seconds of one core with one thread, because a core's time says the same on a busy machine
-and on an idle one. `agent57 bench` measures and saves them; without a saved file, the costs of the
-machine named in `REFERENCE` stand in for them.
+Costs are seconds of one core with one thread, because core time is the same on a busy and on an
+idle machine. Without a saved file, the costs of the machine in `REFERENCE` are used.
 """
 
 import dataclasses
@@ -18,9 +17,9 @@ from agent57.types import EnvSpec
 
 FORMAT_VERSION = 3
 OTHER_GAMES = "other games"  # key of the mean over the games whose frames were compressed
-BLOCK_OBJECT_BYTES = 700  # of a block apart from frames, steps and state: objects, slots, tree
+BLOCK_OBJECT_BYTES = 700  # bytes of a block besides frames, steps and state
 ATARI_FRAME_BYTES = 84 * 84
-STEP_BYTES = 13  # of a step in a block: two rewards, a probability, an action
+STEP_BYTES = 13  # bytes of a step in a block: two rewards, a probability, an action
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -29,45 +28,45 @@ class Costs:
 
     processor: str
     cores: int
-    measured: str  # the day, or how these costs came about
+    measured: str  # date of the measurement, or another origin of the costs
 
-    flop: float  # of a large matrix product: what the machine can do at best
+    flop: float  # per operation of a large matrix product, the best that the machine can do
     act_call: float  # of a step of an actor with any number of lanes
     act_weight_byte: float  # of a step, for each byte of weights that it reads
     act_lane: float  # of a step, for each lane, without its emulator
     act_flop: float  # of a step, for each floating-point operation
-    emulator: float  # of one lane of Pong for one agent step
+    emulator: float  # of one agent step of one lane of Pong
     update_call: float  # of an update of any batch size
     update_weight_byte: float  # of an update, for each byte of trained weights
     update_byte: float  # of an update, for each byte of activations that it keeps
     update_flop: float  # of an update, for each floating-point operation
-    insert: float  # of a transition, into the replay
-    sample: float  # of a timestep, from the replay into a batch
+    insert: float  # of inserting one transition into the replay
+    sample: float  # of sampling one step from the replay into a batch
     act_parallel: float  # share of acting that more threads make faster
     update_parallel: float  # share of an update that more threads make faster
-    message: float  # of the driver of a cluster, for each call, when calls come without a pause
-    answer: float  # of all processes for each call, beyond `message`, when calls come seldom
-    ray_cores: float  # cores that Ray's own processes on a machine take without any call
-    process_cores: float  # cores that each process of a cluster takes without any call
+    message: float  # of the driver of a cluster for each call, when calls come without a pause
+    answer: float  # of all processes for each call, beyond `message`, when calls are rare
+    ray_cores: float  # cores that Ray's own processes on a machine take when idle
+    process_cores: float  # cores that each process of a cluster takes when idle
     process_bytes: float  # resident memory of a process with torch and this package
-    lane_bytes: float  # of one lane of an emulator
-    frames: dict[str, tuple[float, float]]  # by game: compressed bytes of a block's first and
-    # of each further frame
+    lane_bytes: float  # memory of one lane of an emulator
+    frames: dict[str, tuple[float, float]]  # by game: compressed bytes of a block's first frame
+    # and of each further frame
 
     def frame_bytes(self, spec: EnvSpec, num_steps: int) -> float:
-        """Bytes of a block's frames. Frames of another size than Atari's count uncompressed."""
+        """Return the bytes of a block's frames. Observations other than pixels are uncompressed."""
         if spec.kind != "pixels":
             return float((num_steps + 1) * spec.observation_bytes)
         first, further = self.frames.get(spec.name, self.frames[OTHER_GAMES])
         return (first + num_steps * further) * spec.observation_bytes / ATARI_FRAME_BYTES
 
     def block_bytes(self, spec: EnvSpec, num_steps: int, state_bytes: int) -> float:
-        """Memory of one block of the replay."""
+        """Return the memory of one block of the replay."""
         others = BLOCK_OBJECT_BYTES + num_steps * STEP_BYTES + state_bytes
         return self.frame_bytes(spec, num_steps) + others
 
     def write(self, path: Path) -> None:
-        """Save as JSON."""
+        """Save the costs as JSON."""
         values = {"version": FORMAT_VERSION, **dataclasses.asdict(self)}
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
@@ -96,13 +95,13 @@ class Costs:
 
 
 def costs_file() -> Path:
-    """The file of this machine's costs, in the user's cache folder."""
+    """Return the file of this machine's costs, in the user's cache folder."""
     cache = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
     return Path(cache) / "agent57" / "costs.json"
 
 
 def machine_costs() -> Costs:
-    """The costs that were measured on this machine, or the reference machine's."""
+    """Return the costs that were measured on this machine, or else those of `REFERENCE`."""
     file = costs_file()
     return Costs.read(file) if file.is_file() else REFERENCE
 

@@ -1,7 +1,7 @@
 """Arithmetic and memory of a configuration's networks, counted without computing anything.
 
-The networks are built and run on torch's `meta` device, which knows shapes only. Counting takes a
-fraction of a second and no memory, at any size.
+The networks are built and run on torch's `meta` device, which has shapes but no data. So counting
+takes a fraction of a second and no memory, at any size.
 """
 
 from collections.abc import Callable
@@ -23,15 +23,15 @@ META = torch.device("meta")
 class Sizes:
     """Sizes of one agent for one task."""
 
-    weight_bytes: int  # of all networks, as actors hold them
-    embedding_bytes: int  # of the embedding network, of which an actor holds several versions
-    trained_bytes: int  # of the weights that have a gradient
-    target_bytes: int  # of the value networks, which have targets
-    act_flops: int  # of one lane's step
-    update_flops: int  # of one update
-    activation_bytes: int  # that an update keeps for its backward pass
-    batch_bytes: int  # of the observations of one batch, before they are prepared
-    state_bytes: int  # of the recurrent state stored with each block
+    weight_bytes: int  # all networks, as actors hold them
+    embedding_bytes: int  # the embedding network, of which an actor holds several versions
+    trained_bytes: int  # the weights that have a gradient
+    target_bytes: int  # the target networks, which are copies of the value networks
+    act_flops: int  # one step of one lane
+    update_flops: int  # one update
+    activation_bytes: int  # activations that an update keeps for its backward pass
+    batch_bytes: int  # the observations of one batch, before they are prepared
+    state_bytes: int  # the recurrent state stored with each block
 
 
 def count_sizes(config: Config, spec: EnvSpec) -> Sizes:
@@ -82,7 +82,7 @@ def count_sizes(config: Config, spec: EnvSpec) -> Sizes:
 
 
 def _flops(loss: Callable[[], Tensor]) -> tuple[int, int]:
-    """Floating-point operations of a loss, forward and backward."""
+    """Count the floating-point operations of a loss, forward and backward."""
     with FlopCounterMode(display=False) as forward:
         value = loss()
     with FlopCounterMode(display=False) as backward:

@@ -20,17 +20,17 @@ from agent57.replay.block import Block, Encoder, Layout
 from agent57.replay.window import padded_windows
 from agent57.types import WINDOW_AXIS, Played, Windows
 
-# New windows and the outputs [O, T+1, N, A] that the player saw in them, to priorities [N].
+# From new windows and the player's outputs in them [O, T+1, N, A] to priorities [N].
 Prioritise = Callable[[Windows, Tensor], Tensor]
 
 
 class Assembler:
     """Takes rows of E lanes and returns blocks.
 
-    A block in mid-episode comes out one step late, with the row that holds the value of its
-    bootstrap observation. The last block of an episode comes out at once. `prioritise`
-    computes the priorities of new windows. `first_lane` is the global index of lane 0. Blocks that
-    come out together are compressed by `threads` threads, the caller's among them.
+    A block in mid-episode comes out one step late, because its bootstrap observation gets its value
+    in the next row. The last block of an episode comes out at once. `prioritise` computes the
+    priorities of new windows. `first_lane` is the global index of lane 0. `threads` threads,
+    including the caller's, compress blocks that come out together.
     """
 
     def __init__(
@@ -66,12 +66,12 @@ class Assembler:
         self._observation = np.zeros(
             (lanes, period + 1, *layout.observation_shape), layout.observation_dtype
         )
-        # The last blocks of each lane; block k of an episode lies at k modulo their number.
+        # The last blocks of each lane; block k of an episode lies at k modulo the number of blocks.
         self._steps = np.zeros((lanes, blocks, period), layout.step_dtype)
         self._value = np.zeros((lanes, blocks, period, *values), np.float32)
 
     def add(self, played: Played) -> list[Block]:
-        """Take one row of every lane; return the blocks that are complete now."""
+        """Add one row of every lane; return the blocks that are complete now."""
         self._check(played)
         ended = played.terminated | played.truncated
         waiting = self._position == self._sequence.replay_period
@@ -88,7 +88,7 @@ class Assembler:
         return self._prioritised(blocks, new)
 
     def _prioritised(self, blocks: list[Block], new: list[tuple[Windows, Tensor]]) -> list[Block]:
-        """The blocks, each with the priority of the window it completes; `new` are the windows."""
+        """Return the blocks, each with the priority of the window of `new` that it completes."""
         if not new:
             return blocks
         windows = Windows(
@@ -108,7 +108,7 @@ class Assembler:
 
     @property
     def num_waiting(self) -> int:
-        """Steps taken that no block holds yet."""
+        """Steps that were added but are in no block yet."""
         return int(self._position.sum())
 
     def abandon(self, lanes: np.ndarray) -> None:
@@ -116,7 +116,7 @@ class Assembler:
         self._start_episode(lanes & ((self._position > 0) | (self._index > 0)))
 
     def state_dict(self) -> dict[str, Any]:
-        """The partial blocks and counters of all lanes."""
+        """Return the partial blocks and counters of all lanes."""
         return {name: torch.from_numpy(array.copy()) for name, array in self._arrays().items()}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
@@ -134,7 +134,7 @@ class Assembler:
             "episode", "index", "position", "arm", "previous_action", "previous_extrinsic",
             "previous_intrinsic", "state", "observation", "value",
         )  # fmt: skip
-        steps = self._steps.view(np.uint8)  # tensors know no structured types
+        steps = self._steps.view(np.uint8)  # tensors cannot have structured types
         return {name: getattr(self, f"_{name}") for name in names} | {"steps": steps}
 
     def _check(self, played: Played) -> None:
@@ -181,9 +181,9 @@ class Assembler:
         *,
         is_last: bool,
     ) -> list[Block]:
-        """Cut the current blocks of the lanes in the mask, and append the windows they complete.
+        """Cut the current blocks of the chosen lanes; append the windows they complete to `new`.
 
-        `next_value` [V, E, A] are the values to bootstrap from.
+        `next_value` [O, E, A] holds the player's outputs of the bootstrap observations.
         """
         lanes = np.flatnonzero(chosen)
         if not len(lanes):
@@ -199,9 +199,9 @@ class Assembler:
         return blocks
 
     def _encode(self, lanes: np.ndarray) -> list[tuple[bytes, bool]]:
-        """The observations of the lanes' current blocks."""
+        """Encode the observations of the lanes' current blocks."""
         encoded: list[Any] = [None] * len(lanes)
-        pending = iter(enumerate(lanes.tolist()))  # each thread takes the next when it is free
+        pending = iter(enumerate(lanes.tolist()))  # a free thread takes the next lane
 
         def encode() -> None:
             for i, lane in pending:
@@ -241,9 +241,9 @@ class Assembler:
     def _windows(
         self, lanes: np.ndarray, is_terminated: np.ndarray, next_value: np.ndarray
     ) -> tuple[Windows, Tensor]:
-        """The windows that end with the current blocks of N lanes, and their values [V, T+1, N, A].
+        """Return the windows that end with the current blocks of N lanes, and the player's outputs.
 
-        Values are as the player saw them, and 0 after the row to bootstrap from.
+        Outputs are [O, T+1, N, A], and 0 after the bootstrap row.
         """
         num_blocks, period = self._sequence.blocks_per_window, self._sequence.replay_period
         shape = (len(lanes), self._sequence.window_length)

@@ -1,10 +1,9 @@
-"""The replay: prioritised windows over blocks that are stored once and shared.
+"""The replay: prioritised windows over blocks. Overlapping windows share stored blocks.
 
-Blocks arrive in any interleaving of lanes and get consecutive ids. A window is named by the id of
-its first block (its key) and drawn with probability proportional to its priority to the power
-`priority_exponent`. Blocks leave in the order they came, as soon as more than `capacity`
-transitions are held. The window that starts at a block leaves with it; later windows of the same
-episode stay.
+Blocks of different lanes arrive in any order and get consecutive ids. The id of a window's first
+block is the window's key. The probability of drawing a window is proportional to its priority to
+the power `priority_exponent`. When more than `capacity` transitions are held, the oldest blocks
+leave. The window that starts at a block leaves with it; later windows of the same episode stay.
 
 `SamplesPerInsert` is the only throttle between acting and learning.
 """
@@ -25,9 +24,9 @@ from agent57.replay.store import BlockStore
 from agent57.replay.window import WindowReader
 from agent57.types import Batch
 
-# Smaller priorities count as this, so that well-learned windows may come back.
+# Smaller priorities are raised to this value, so that well-learned windows can be drawn again.
 PRIORITY_FLOOR = 1e-6
-_FEW_LEAVES = 4  # up to here a plain loop is faster than array operations
+_FEW_LEAVES = 4  # for so few leaves a plain loop is faster than array operations
 
 
 class Replay:
@@ -75,12 +74,12 @@ class Replay:
 
     @property
     def num_bytes(self) -> int:
-        """Memory of all that is stored, the sum tree included."""
+        """Memory of the stored blocks and of the sum tree."""
         return self._store.num_bytes + self._tree.num_bytes
 
     @property
     def total_weight(self) -> float:
-        """The sum over all windows of priority to the exponent."""
+        """The sum of the weights of all windows: priority to the power `priority_exponent`."""
         return self._tree.total
 
     @property
@@ -89,9 +88,9 @@ class Replay:
         return self._store.live_ids
 
     def add(self, block: Block, *, allow_gap: bool = False) -> None:
-        """Store a block; the window it completes gets `block.priority`.
+        """Store a block; the window that it completes gets `block.priority`.
 
-        A block must continue its episode, unless `allow_gap`: earlier ones may have been lost.
+        A block must continue its episode. With `allow_gap`, earlier blocks may have been lost.
         """
         weight = float(self._weights(np.array([block.priority]))[0])
         with self._lock:
@@ -110,14 +109,14 @@ class Replay:
                 self._tree.set(np.array(list(changes)), np.array(list(changes.values())))
 
     def sample(self, batch_size: int) -> Batch:
-        """Draw windows independently, in proportion to their weights; repeats may occur."""
+        """Draw windows independently, in proportion to their weights; a window may repeat."""
         return self._draw(batch_size)()
 
     def batches(self, count: int, batch_size: int) -> Iterator[Batch]:
-        """Yield samples; each is decompressed while the caller works with the previous one.
+        """Yield batches; each is decompressed while the caller works with the previous batch.
 
-        A batch is drawn when the previous one is handed out. So draws do not depend on the speed of
-        anything, and nothing is pending after the last batch.
+        A batch is drawn when the previous batch is handed out. So the draw does not depend on any
+        thread's speed, and nothing is pending after the last batch.
         """
         if not count:
             return
@@ -129,7 +128,7 @@ class Replay:
             yield batch
 
     def _draw(self, batch_size: int) -> Callable[[], Batch]:
-        """Choose the windows of a batch now; the call that reads them needs no lock."""
+        """Choose the windows of a batch, and return a function that reads them without the lock."""
         with self._lock:
             if not self._num_windows:
                 raise RuntimeError("replay holds no window yet: nothing to sample")
@@ -141,9 +140,9 @@ class Replay:
         return partial(self._reader.read, windows, keys, probability)
 
     def reprioritise(self, keys: torch.Tensor, priorities: torch.Tensor) -> None:
-        """Write new priorities (before the exponent) of windows named by `Batch.key`.
+        """Write new priorities (before the exponent) of the windows named by `Batch.key`.
 
-        Windows that have been evicted meanwhile are passed over.
+        Windows that have been evicted meanwhile are skipped.
         """
         names = keys.cpu().numpy()
         weights = self._weights(priorities.detach().double().cpu().numpy())
@@ -158,11 +157,11 @@ class Replay:
             self._tree.set(leaves, weights[is_live])
 
     def summary(self) -> dict[str, float | None]:
-        """Metrics: contents, and the expected age and priority of the next draw.
+        """Return metrics: contents, and the expected age and priority of the next draw.
 
-        An age is the number of transitions since the window's first block, where each block counts
-        with the mean length. The effective number of windows is 1 / sum p^2: as many windows of
-        equal priority would be drawn as unevenly.
+        The age of a window is the number of transitions since its first block, with each block
+        counted by the mean length. The effective number of windows is 1 / sum p^2, which equals the
+        number of windows if all have the same priority.
         """
         with self._lock:
             live, num_transitions = self._store.live_ids, self._store.num_transitions
@@ -190,14 +189,14 @@ class Replay:
         return found
 
     def blocks(self, first_id: int = 0) -> list[tuple[int, Block]]:
-        """The blocks held and their ids, oldest first, from `first_id` on."""
+        """Return the blocks held from `first_id` on with their ids, oldest first."""
         with self._lock:
             live = self._store.live_ids
             ids = range(max(first_id, live.start), live.stop)
             return [(block_id, self._store.block(block_id)) for block_id in ids]
 
     def state_dict(self) -> dict[str, Any]:
-        """State for `load_state_dict`, without the blocks."""
+        """Return the state for `load_state_dict`, without the blocks."""
         with self._lock:
             leaves = np.array(self._store.live_ids, np.int64) % self._tree.num_leaves
             return {
@@ -208,7 +207,7 @@ class Replay:
             }
 
     def load_state_dict(self, state: dict[str, Any], blocks: Iterable[tuple[int, Block]]) -> None:
-        """Continue exactly where `state_dict` was taken, with the blocks of that time, by id."""
+        """Continue exactly where `state_dict` was taken, given the ids and blocks of that time."""
         with self._lock:
             self._store.load_state_dict(state["store"], map(self._checked, blocks))
             weights = np.zeros(self._store.num_slots)
@@ -227,7 +226,7 @@ class Replay:
 
     @staticmethod
     def without_oldest(state: dict[str, Any], first_id: int) -> dict[str, Any]:
-        """A copy of a saved state in which the blocks before `first_id` have left."""
+        """Return a copy of a saved state without the blocks before `first_id`."""
         store = state["store"]
         num_gone = min(max(0, first_id - store["oldest_id"]), len(state["weight"]))
         store = {
@@ -255,7 +254,7 @@ class Replay:
         return np.maximum(priorities, PRIORITY_FLOOR) ** self._exponent
 
     def _grow(self, live: range) -> None:
-        """As many leaves as slots, with each weight at its new place."""
+        """Grow the tree to as many leaves as slots, with each weight at its new place."""
         ids = np.array(live, np.int64)
         weights = np.zeros(self._store.num_slots)
         weights[ids % len(weights)] = self._tree.weights[ids % self._tree.num_leaves]
@@ -300,7 +299,7 @@ class SumTree:
         return view
 
     def set(self, leaves: np.ndarray, weights: np.ndarray) -> None:
-        """Write the weights of some leaves; if a leaf is named twice, the later weight counts."""
+        """Write the weights of some leaves; if a leaf occurs twice, its later weight counts."""
         nodes = np.asarray(leaves, np.int64) + self._num_leaves
         self._nodes[nodes] = weights
         if len(nodes) <= _FEW_LEAVES:
@@ -321,9 +320,9 @@ class SumTree:
             self._nodes[1 << level : 2 << level] = children[0::2] + children[1::2]
 
     def find(self, fractions: np.ndarray) -> np.ndarray:
-        """For each fraction f in [0, 1), the leaf where the running sum of weights passes f total.
+        """Find, for each fraction f in [0, 1), the leaf where the running sum passes f * total.
 
-        A leaf of weight zero is never found.
+        A leaf of weight 0 is never found.
         """
         if not self.total > 0:
             raise ValueError("a sum tree without weight has nothing to find")
@@ -331,7 +330,7 @@ class SumTree:
         nodes = np.ones(len(remaining), np.int64)
         for _ in range(self._depth):
             left = self._nodes[2 * nodes]
-            # Rounding may leave a remainder past the end: stay where there is weight.
+            # Rounding may leave a remainder beyond the last weight: never enter an empty subtree.
             goes_right = (remaining >= left) & (self._nodes[2 * nodes + 1] > 0)
             remaining = np.where(goes_right, remaining - left, remaining)
             nodes = 2 * nodes + goes_right
@@ -339,11 +338,11 @@ class SumTree:
 
 
 class SamplesPerInsert:
-    """Keeps the number of sampled windows at `samples_per_insert` times the inserted ones.
+    """Keeps the number of sampled windows at `samples_per_insert` times the inserted windows.
 
-    Counting starts when `min_windows` are there: the warm-up owes nothing, so learning sets in at
-    its steady pace and not with a burst. The two sides never drift apart by more than one batch
-    (learning ahead) or `slack_updates` (acting ahead, where it is asked).
+    Counting starts at `min_windows`. Windows of the warm-up earn no updates, so learning starts at
+    its steady pace and not with a burst. Learning is never more than one batch ahead. Acting is at
+    most `slack_updates` ahead, if the caller asks `may_insert`.
     """
 
     def __init__(self, config: ReplayConfig) -> None:
@@ -351,7 +350,7 @@ class SamplesPerInsert:
         self._samples_per_insert = config.samples_per_insert
 
     def updates_owed(self, num_windows_inserted: int, num_updates: int, batch_size: int) -> int:
-        """Number of updates that the learner should make now."""
+        """Return the number of updates that the learner should make now."""
         if num_windows_inserted < self._min_windows:
             return 0
         return max(0, int(self._earned(num_windows_inserted) // batch_size) + 1 - num_updates)

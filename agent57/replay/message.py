@@ -1,4 +1,4 @@
-"""Blocks as messages, and the check of blocks from outside.
+"""Blocks as messages, and a check of blocks that come from another process or a file.
 
 Actors send messages and checkpoints store them.
 """
@@ -27,12 +27,12 @@ def _step_dtype(action: str) -> np.dtype[Any]:
     )
 
 
-# Shared by all blocks: a structured dtype of its own would cost each block a kilobyte.
+# All blocks share these types, because a separate structured dtype takes a kilobyte per block.
 STEP_DTYPES = {1: _step_dtype("<u1"), 2: _step_dtype("<u2"), 4: _step_dtype("<u4")}
 
 
 def pack(block: "Block") -> bytes:
-    """Everything in a block as one versioned message."""
+    """Return everything in a block as one versioned message."""
     flags = block.is_last * _LAST + block.is_terminated * _TERMINATED
     flags += block.is_compressed * _COMPRESSED
     num_cores, _, size = (0, 0, 0) if block.state is None else block.state.shape
@@ -47,7 +47,7 @@ def pack(block: "Block") -> bytes:
 
 
 def unpack(message: bytes) -> dict[str, Any]:
-    """The fields of the block that `pack` was given; any other message is a ValueError."""
+    """Return the fields of the block that `pack` was given; refuse any other message."""
     if len(message) < _HEADER.size or message[: len(_MAGIC)] != _MAGIC:
         raise ValueError("not a replay block")
     (
@@ -55,14 +55,14 @@ def unpack(message: bytes) -> dict[str, Any]:
         previous_extrinsic, previous_intrinsic, priority, num_cores, size, observation_bytes,
     ) = _HEADER.unpack_from(message)  # fmt: skip
     if version != _FORMAT_VERSION:
-        raise ValueError(f"replay block of version {version}, this agent57 reads 1")
+        raise ValueError(f"replay block of version {version}, this agent57 reads version 1")
     dtype = STEP_DTYPES[action_bytes]
     ends = np.cumsum(
         [_HEADER.size, observation_bytes, length * dtype.itemsize, num_cores * 2 * size * 4]
     ).tolist()
     if len(message) != ends[-1]:
         raise ValueError(f"replay block of {len(message)} bytes, expected {ends[-1]}")
-    # Slices are copied, so that a dropped state gives its memory back.
+    # Slices of bytes are copies, so dropping the state frees its memory.
     state = np.frombuffer(message[ends[2] : ends[3]], "<f4").reshape(num_cores, 2, size)
     return {
         "lane": lane,

@@ -1,7 +1,7 @@
 """Store of blocks: a ring of slots in order of arrival, with links along each episode.
 
-Live ids are consecutive, so block i lies at slot i modulo the number of slots. That number is a
-power of two and doubles when all slots are taken.
+The ids of stored blocks (live ids) are consecutive, so block i lies at slot i modulo the number of
+slots. The number of slots is a power of two and doubles when all slots are taken.
 """
 
 import dataclasses
@@ -45,7 +45,7 @@ class BlockStore:
 
     @property
     def num_slots(self) -> int:
-        """Places for blocks, a power of two."""
+        """Number of places for blocks, a power of two."""
         return len(self._blocks)
 
     @property
@@ -54,13 +54,13 @@ class BlockStore:
         return self._block_bytes + self._following.nbytes + 8 * self.num_slots
 
     def block(self, block_id: int) -> Block:
-        """A live block."""
+        """Return a stored block."""
         block = self._blocks[block_id % self.num_slots]
         assert block is not None
         return block
 
     def window(self, first_id: int) -> list[Block]:
-        """The blocks of the window that starts with a live block, as far as they have arrived."""
+        """Return the blocks of the window that starts with a block, as far as they have arrived."""
         window = [self.block(first_id)]
         while len(window) < self._sequence.blocks_per_window:
             first_id = int(self._following[first_id % self.num_slots])
@@ -73,8 +73,8 @@ class BlockStore:
         """Store a block, and evict the oldest ones beyond capacity.
 
         Return the id of the first block of the window that is complete now, if there is one. A
-        block that does not continue its episode is an error, unless `allow_gap`: then windows begin
-        anew with it.
+        block that does not continue its episode is an error. With `allow_gap` it is accepted, and
+        windows begin anew with it.
         """
         self._check_length(block)
         run = self._continued(block, allow_gap)
@@ -89,7 +89,7 @@ class BlockStore:
         return run.ids[0] if is_complete and run.ids[0] in self.live_ids else None
 
     def state_dict(self) -> dict[str, Any]:
-        """All but the blocks."""
+        """Return everything except the blocks."""
         slots = np.array(self.live_ids, np.int64) % self.num_slots
         return {
             "num_slots": self.num_slots,
@@ -101,7 +101,7 @@ class BlockStore:
         }
 
     def load_state_dict(self, state: dict[str, Any], blocks: Iterable[tuple[int, Block]]) -> None:
-        """Continue where `state_dict` was taken, with the blocks of that time, oldest first."""
+        """Continue where `state_dict` was taken, given the blocks of that time, oldest first."""
         self._clear(state["num_slots"])
         self.live_ids = range(state["oldest_id"], state["next_id"])
         expected = zip(self.live_ids, state["has_state"].tolist(), strict=True)
@@ -134,7 +134,10 @@ class BlockStore:
         _check(first.state is not None, "a window without its recurrent state")
         for offset, block in enumerate(window):
             place = (first.lane, first.episode, first.index + offset)
-            _check((block.lane, block.episode, block.index) == place, "a window of strangers")
+            _check(
+                (block.lane, block.episode, block.index) == place,
+                "a window of blocks that are not consecutive",
+            )
             is_full = block.length == self._sequence.replay_period and not block.is_last
             _check(is_full or block is last, "a gap inside a window")
 
@@ -145,9 +148,9 @@ class BlockStore:
             raise ValueError(f"{_name(block)} is cut short in mid-episode")
 
     def _continued(self, block: Block, allow_gap: bool) -> _Run:
-        """The running episode that the block continues, or a new one."""
+        """Return the running episode that the block continues, or a new episode."""
         if block.index == 0:
-            self._drop_states(self._runs.pop(block.lane, None))  # of an episode never finished
+            self._drop_states(self._runs.pop(block.lane, None))  # of an unfinished episode
             return _Run(block.episode, -1, [])
         run = self._runs.get(block.lane)
         if run is None or (run.episode, run.index + 1) != (block.episode, block.index):

@@ -1,4 +1,4 @@
-"""Turns windows of blocks into batches of the learner, whose first axis is time."""
+"""Turns windows of blocks into batches for the learner, whose first axis is time."""
 
 import weakref
 from collections import deque
@@ -12,8 +12,8 @@ from agent57.config import SequenceConfig
 from agent57.replay.block import Block, Decoder, Layout
 from agent57.types import Batch, Windows
 
-_PARALLEL_BYTES = 1 << 20  # of observations in a batch; less is not worth waking other threads
-_SPARE_BUFFERS = 2  # of observations, kept for the next batches
+_PARALLEL_BYTES = 1 << 20  # bytes of observations in a batch that justify waking other threads
+_SPARE_BUFFERS = 2  # observation buffers kept for the next batches
 
 
 def padded_windows(
@@ -23,12 +23,12 @@ def padded_windows(
     arm: np.ndarray,
     start: np.ndarray,
 ) -> Windows:
-    """N windows of `length` [N] valid steps each, from rows of steps [N, T].
+    """Return N windows with `length` [N] valid steps each, from rows of steps [N, T].
 
-    Overwrites the rows of `steps` after the valid ones with padding.
+    The rows of `steps` after the valid rows are overwritten with padding.
     """
     mask = np.arange(steps.shape[1]) < length[:, None]
-    steps[~mask] = np.array((0, 0, 1, 0), steps.dtype)  # the probability of padding is 1
+    steps[~mask] = np.array((0, 0, 1, 0), steps.dtype)  # action_prob is 1 in padding
     discount = mask.astype(np.float32)
     discount[np.arange(len(length)), length - 1] = ~is_terminated
 
@@ -66,7 +66,7 @@ class WindowReader:
         self._spare: deque[np.ndarray] = deque(maxlen=_SPARE_BUFFERS)
 
     def read(self, windows: list[list[Block]], keys: np.ndarray, probability: np.ndarray) -> Batch:
-        """One batch of these windows, in their order."""
+        """Return one batch of these windows, in the given order."""
         rows = self._steps(windows)
         first = [window[0] for window in windows]
         previous = {
@@ -106,7 +106,7 @@ class WindowReader:
         )
 
     def _observations(self, windows: list[list[Block]]) -> Tensor:
-        """Decoded observations [T+1, B, ...], each window by one thread."""
+        """Return decoded observations [T+1, B, ...]; one thread decodes each window."""
         size = (self._sequence.window_length + 1, len(windows))
         observation = self._memory((*size, *self._layout.observation_shape))
         columns = observation.numpy().swapaxes(0, 1)
@@ -122,7 +122,7 @@ class WindowReader:
         """Write the observations of one window to the rows of its column [T+1, ...]."""
         row = 0
         for block in window:
-            # A block's last observation is the first of the next one: written twice, the same.
+            # A block's last observation is the next block's first: it is written twice.
             rows = self._decoder.decode(block.observations, block.is_compressed)
             shape = (block.length + 1, *self._layout.observation_shape)
             column[row : row + block.length + 1] = np.frombuffer(
@@ -132,9 +132,9 @@ class WindowReader:
         column[row + 1 :] = 0
 
     def _memory(self, shape: tuple[int, ...]) -> Tensor:
-        """Uninitialised memory, taken from earlier batches that are gone.
+        """Return uninitialised memory, reusing buffers of earlier batches that no one holds.
 
-        Fresh pages cost as much time as decompression. Pinned memory is kept by torch itself.
+        Fresh pages cost as much time as decompression. Torch itself reuses pinned memory.
         """
         dtype = self._layout.observation_dtype
         if self._pin_memory:

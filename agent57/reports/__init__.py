@@ -1,1 +1,1 @@
-"""Charts and pages about runs."""
+"""Charts, reports and pages about runs."""

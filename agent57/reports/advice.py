@@ -1,6 +1,6 @@
-"""What to do about each symptom of a run: the texts behind the marks of health.
+"""Advice for each symptom of a run: the texts behind the marks of health.
 
-The live page and the report show these texts, so that a mark can link to its advice without a
+The live page and the report include these texts, so that a mark can link to its advice without a
 network. `assets/advice.md` holds them, and docs/DIAGNOSE.md a copy, which a test compares. Words in
 backticks are metrics and settings.
 """
@@ -31,7 +31,7 @@ class Advice:
 
     @property
     def anchor(self) -> str:
-        """The name of the symptom in an address, as Markdown derives it from the heading."""
+        """The symptom's anchor in an address, as Markdown derives it from the heading."""
         return re.sub(r"[^\w\s-]", "", self.title.lower()).replace(" ", "-")
 
 

@@ -19,10 +19,10 @@ Chart = dict[str, Any]
 Floats = NDArray[np.float64]
 Curve = tuple[Floats, Floats]  # frames, values
 
-MAX_POINTS = 400  # of a series
-MAX_COLUMNS = 100  # of a heat map
-DIGITS = 5  # significant
-NEAR = 3.0  # a published score within this multiple of the shown range is shown from the start
+MAX_POINTS = 400  # points per series
+MAX_COLUMNS = 100  # columns per heat map
+DIGITS = 5  # significant digits
+NEAR = 3.0  # published scores within this multiple of the shown range are shown at first
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -47,11 +47,11 @@ class Line:
     colour: int
     is_step: bool = False
     is_faint: bool = False
-    notes: list[str] | None = None  # beside the value in the tooltip, by the value itself
+    notes: list[str] | None = None  # shown after a value in the tooltip: note k for value k
 
 
 def rounded(values: Floats) -> list[float | None]:
-    """Round to `DIGITS` significant digits; what is not finite becomes None."""
+    """Round to `DIGITS` significant digits; infinite values and nan become None."""
     is_finite = np.isfinite(values)
     safe = np.where(is_finite & (values != 0), values, 1.0)
     digits = DIGITS - 1 - np.floor(np.log10(np.abs(safe)))
@@ -62,7 +62,7 @@ def rounded(values: Floats) -> list[float | None]:
 
 
 def as_curve(points: Points) -> Curve:
-    """Points as two arrays."""
+    """Return points as two arrays, frames and values."""
     frames, values = np.array(points, dtype=np.float64).reshape(-1, 2).T
     return frames, values
 
@@ -100,7 +100,7 @@ def resampled(curve: Curve, grid: Floats, *, is_step: bool = False) -> Floats:
 def line_chart(
     title: str, x_label: str, y_label: str, lines: Sequence[Line], note: str, **more: object
 ) -> Chart:
-    """Lines on one grid. A line of several seeds is their mean, with a band over their range."""
+    """Put lines on one grid. Several seeds become their mean, with a band over their range."""
     grid = common_grid([curve for line in lines for curve in line.curves])
     data, series = [rounded(grid)], []
     for line in lines:
@@ -113,7 +113,7 @@ def line_chart(
         if line.notes is not None:
             described["notes"] = line.notes
         if len(rows) > 1:
-            # Where a seed has not begun or has ended there is no mean over all seeds.
+            # The mean is nan where a seed has not begun or has ended.
             data += [rounded(rows.mean(0)), rounded(rows.min(0)), rounded(rows.max(0))]
             described["has_band"] = True
         elif len(rows):
@@ -137,7 +137,7 @@ def line_chart(
 
 
 def seeds_note(groups: Sequence[Group]) -> str:
-    """Say how many seeds each line stands for, and what a band is."""
+    """Return a note that says how many seeds each line stands for, and what a band means."""
     has_bands = any(len(group.runs) > 1 for group in groups)
     if len(groups) == 1:
         text = groups[0].seeds
@@ -154,10 +154,10 @@ def metric_charts(
     about: str,
     **more: object,
 ) -> list[Chart]:
-    """Metrics over training: all in one chart for one group, a chart each for several groups.
+    """Draw metrics over training: one chart for one group, a chart per metric for several groups.
 
-    names: metrics and what they are called; metrics that no run has are left out
-    about: what the metrics are, in a few words, for the note below the title
+    names: metrics and their labels; metrics that no run has are left out
+    about: a few words about the metrics, for the note below the title
     """
 
     def curves(group: Group, name: str) -> list[Curve]:
@@ -190,14 +190,14 @@ def metric_charts(
 
 
 def run_label(run: RunHistory) -> str:
-    """Name a run among others."""
+    """Return a name that tells a run from others."""
     return f"{run.path.name} ({run.config.run.agent}, seed {run.config.run.seed})"
 
 
 def learning_chart(env: str, groups: Sequence[Group], window: int) -> Chart:
-    """Evaluator scores over training beside human, random and published scores.
+    """Draw evaluator scores over training, with human, random and published scores.
 
-    window: episodes behind a point of the curve
+    window: number of episodes that a point of the curve averages
     """
     lines: list[Line] = []
     has_scores = False
@@ -237,7 +237,7 @@ def learning_chart(env: str, groups: Sequence[Group], window: int) -> Chart:
 
 
 def references(env: str, chart: Chart) -> list[Chart]:
-    """Horizontal lines at known scores; scores far above the data wait for a click."""
+    """Return horizontal lines at known scores; scores far above the data are hidden at first."""
     scale = baseline(env, "agent57")
     known = {"human": scale.human, "random": scale.random}
     drawn = [value for row in chart["data"][1:] for value in row if value is not None]
@@ -253,7 +253,7 @@ def references(env: str, chart: Chart) -> list[Chart]:
 
 
 def score_window(groups: Sequence[Group]) -> int:
-    """Episodes behind a point of the curve: the paper's 50, or fewer if a run has few."""
+    """Return how many episodes a point averages: the paper's 50, or fewer for short runs."""
     counts = [
         sum(row["phase"] == "evaluate" for row in run.episodes) for g in groups for run in g.runs
     ]
@@ -262,7 +262,7 @@ def score_window(groups: Sequence[Group]) -> int:
 
 
 def score_curve(run: RunHistory, window: int) -> Curve:
-    """Mean return of the last `window` evaluation episodes over frames."""
+    """Return the mean return of the last `window` evaluation episodes over frames."""
     rows = [(r["frames"], r["return"]) for r in run.episodes if r["phase"] == "evaluate"]
     if not rows:
         return np.empty(0), np.empty(0)
@@ -271,9 +271,9 @@ def score_curve(run: RunHistory, window: int) -> Curve:
 
 
 def best_arm_charts(groups: Sequence[Group]) -> list[Chart]:
-    """The evaluator's best arm over training, its beta and its horizon (the paper's figure).
+    """Draw the evaluator's best arm over training, its beta and its horizon (the paper's figure).
 
-    Seeds are drawn one by one, because arms have no mean.
+    Each seed has its own line, because a mean of arms has no meaning.
     """
     arm_lines: list[Line] = []
     beta_lines: list[Line] = []
@@ -313,7 +313,7 @@ def best_arm_charts(groups: Sequence[Group]) -> list[Chart]:
 
 
 def arm_note(arm: tuple[float, float]) -> str:
-    """An arm's beta and gamma in words."""
+    """Return an arm's beta and gamma as text."""
     beta, gamma = arm
     return f"beta {beta:.4g}, gamma {gamma:.6g}"
 
@@ -333,7 +333,7 @@ ARM_METRICS = (
 
 
 def arm_maps(run: RunHistory) -> list[Chart]:
-    """Returns, shares of plays and of batches, TD errors and leads per arm over training."""
+    """Draw returns, shares of plays and batches, TD errors and leads per arm over training."""
     rows = [row for row in run.metrics if "arm_plays/0" in row]
     if not rows:
         return []

@@ -1,4 +1,4 @@
-"""Figures as PNG and SVG, drawn with matplotlib, without a display."""
+"""Draws figures as PNG and SVG with matplotlib, without a display."""
 
 from pathlib import Path
 
@@ -14,11 +14,11 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import EngFormatter, MaxNLocator
 
 COLOURS = ("#3b6fb6", "#d1603d", "#4f9d69", "#8b5fbf")
-NOT_PLAYED = "#e9e7e2"  # no colour of HEAT, so that it cannot be taken for a low value
+NOT_PLAYED = "#e9e7e2"  # not in HEAT, so that it is not mistaken for a low value
 HEAT = LinearSegmentedColormap.from_list("heat", ["#d9e8fb", "#2f6fc4", "#08264f"])
 BAND = "line: mean over seeds; band: lowest to highest seed"
 
-Bar = tuple[float, float, float]  # its height, and where the line through its top starts and ends
+Bar = tuple[float, float, float]  # height of the bar, lower and upper end of its error line
 Bars = dict[str, list[Bar]]  # name -> a bar per group
 Curves = dict[str, list[tuple[np.ndarray, np.ndarray]]]  # name -> per seed, x and y; nan: unknown
 
@@ -32,7 +32,7 @@ def grouped_bars(
     note: str,
     files: list[Path],
 ) -> None:
-    """Draw one panel under another, each with a bar of every name in every group."""
+    """Draw panels below each other, each with one bar per name and group."""
     figure, axes = plt.subplots(
         len(panels), 1, figsize=(6.4, 2.6 * len(panels)), sharex=True, squeeze=False
     )
@@ -46,7 +46,7 @@ def grouped_bars(
                 place + offset,
                 mean,
                 width,
-                # The mean of equal numbers may be above or below them by a rounding error.
+                # By a rounding error, the mean of equal numbers may lie outside their range.
                 yerr=np.maximum([mean - low, high - mean], 0.0),
                 capsize=3,
                 label=name,
@@ -73,9 +73,9 @@ def learning_curves(
     note: str,
     files: list[Path],
 ) -> None:
-    """Draw one line per name, the mean over its seeds, with a band from the lowest to the highest.
+    """Draw one line per name: the mean over its seeds, with a band over their range.
 
-    `lines` are levels to compare with.
+    `lines` are named reference levels.
     """
     figure, axis = plt.subplots(figsize=(6.4, 3.8))
     has_bands = _draw_curves(axis, curves)
@@ -93,7 +93,7 @@ def learning_curves(
 
 
 def _legend_above(axis: Axes) -> None:
-    """Put the legend above the axes, where it hides no line and no line crosses it."""
+    """Put the legend above the axes, where it does not overlap any line."""
     axis.legend(
         frameon=False, fontsize=8, ncols=3, loc="lower left", bbox_to_anchor=(0, 1), borderaxespad=0
     )
@@ -102,7 +102,7 @@ def _legend_above(axis: Axes) -> None:
 def curve_grid(
     panels: dict[str, dict[str, Curves]], *, x_label: str, note: str, files: list[Path]
 ) -> None:
-    """A row of panels per name and a panel per quantity, each with its curves."""
+    """Draw a grid of panels with curves: a row per name, a column per quantity."""
     columns = list(next(iter(panels.values())))
     figure, axes = plt.subplots(
         len(panels), len(columns), figsize=(3.4 * len(columns), 2.4 * len(panels)), squeeze=False
@@ -121,7 +121,7 @@ def curve_grid(
 
 
 def _draw_curves(axis: Axes, curves: Curves) -> bool:
-    """Draw the mean over seeds of each name, with a band if there are several; say if any is."""
+    """Draw the mean over seeds of each name, with a band for several; return if there is a band."""
     has_bands = False
     for index, (name, seeds) in enumerate(curves.items()):
         known = [(x[~np.isnan(y)], y[~np.isnan(y)]) for x, y in seeds if (~np.isnan(y)).any()]
@@ -147,10 +147,11 @@ def arm_maps(
     note: str,
     files: list[Path],
 ) -> None:
-    """Draw heat maps over training, an arm a row: panels of a name in a row, one per quantity.
+    """Draw a grid of heat maps over training: a row per name, a column per quantity.
 
-    Maps are [bins, arms], nan where an arm was not played. `best_arms` [bins] of a name is drawn as
-    steps, nan where unknown. A quantity has one scale of colours in all rows, from 0 up.
+    Each map has a row per arm. Maps are [bins, arms], nan where an arm was not played. A name's
+    `best_arms` [bins] is drawn as steps, nan where unknown. All maps of a quantity share one colour
+    scale, which starts at 0 unless there are negative values.
     """
     columns = list(next(iter(maps.values())))
     height = 1.2 + 0.9 * min(max(len(arms) / 8, 1.5), 4)
@@ -193,7 +194,7 @@ def arm_maps(
 
 
 def _scale(panels: list[np.ndarray]) -> tuple[float, float]:
-    """The ends of the colours of some maps: from 0, or from below where there are such values."""
+    """Return the ends of a colour scale for some maps: from 0, or from the lowest if negative."""
     known = np.concatenate([panel[np.isfinite(panel)] for panel in panels])
     low, high = min(0.0, *known.tolist(), 0.0), max(0.0, *known.tolist(), 0.0)
     return low, high if high > low else low + 1.0
@@ -207,9 +208,9 @@ def training_curves(
     note: str,
     files: list[Path],
 ) -> None:
-    """Draw one panel under another, each with a line per name.
+    """Draw panels below each other, each with a line per name.
 
-    `lines` are levels to compare with, by panel.
+    `lines` are reference levels by panel.
     """
     figure, axes = plt.subplots(
         len(panels), 1, figsize=(6.4, 2.9 * len(panels)), sharex=True, squeeze=False
@@ -238,7 +239,7 @@ def game_maps(
     note: str,
     files: list[Path],
 ) -> None:
-    """Draw one heat map under another, a game a row; rows are values over training, nan unknown."""
+    """Draw heat maps below each other: a row per game, values over training, nan if unknown."""
     rows = [len(games) for games in panels.values()]
     figure, axes = plt.subplots(
         len(panels), 1, figsize=(6.4, sum(rows) * 0.16 + 1.1 * len(panels) + 0.3), squeeze=False,
@@ -264,7 +265,7 @@ def game_maps(
 def target_bars(
     shares: dict[str, dict[str, float]], *, note: str, files: list[Path], limit: float = 1.5
 ) -> None:
-    """Horizontal bars, a group per task and a bar per name; a line marks the target at 1."""
+    """Draw horizontal bars: a group per task, a bar per name, and a line at the target, 1."""
     tasks = list(dict.fromkeys(task for bars in shares.values() for task in bars))
     place = np.arange(len(tasks))[::-1]  # the first task on top
     figure, axis = plt.subplots(figsize=(7.2, 1.2 + 0.45 * len(tasks)))
@@ -292,7 +293,7 @@ def relative_bars(
     note: str,
     files: list[Path],
 ) -> None:
-    """A panel per title; a bar with its standard error per name and group, on a log scale."""
+    """Draw a panel per title: a bar with standard error per name and group, on a log scale."""
     figure, axes = plt.subplots(len(panels), 1, figsize=(7.2, 3.0 * len(panels)), squeeze=False)
     place = np.arange(len(groups))
     for axis, (title, bars) in zip(axes[:, 0], panels.items(), strict=True):
@@ -313,7 +314,7 @@ def relative_bars(
 
 
 def _save(figure: Figure, note: str, files: list[Path]) -> None:
-    """Write the figure with a note below it, in every format asked for."""
+    """Write the figure to all files, with a note below it."""
     figure.text(0.01, 0.005, note, fontsize=6.5, color="#555555")
     figure.tight_layout(rect=(0, 0.02, 1, 1))
     for file in files:

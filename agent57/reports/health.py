@@ -1,7 +1,7 @@
 """Marks of health: symptoms of a run that the latest metrics show.
 
-A mark names the symptom, the numbers behind it, and the advice (`advice.py`). Nothing here changes
-a run.
+A mark holds the symptom, the numbers that show it, and the advice (`advice.py`). Nothing here
+changes a run.
 """
 
 from collections.abc import Callable
@@ -15,19 +15,19 @@ from agent57.storage.history import RunHistory
 
 Mark = dict[str, Any]
 
-RECENT_LINES = 20  # of metrics, averaged before they are judged
+RECENT_LINES = 20  # latest lines of metrics, whose mean is judged
 MIN_UPDATES = 100  # with fewer updates, gradients and priorities say little
 
 
 @dataclass(frozen=True)
 class Recent:
-    """The mean of each metric over the latest lines, and the run they belong to."""
+    """The mean of each metric over a run's latest lines."""
 
     run: RunHistory
     values: dict[str, float]
 
     def __getitem__(self, name: str) -> float:
-        """Return a metric; nan, which no comparison accepts, where it was not written."""
+        """Return a metric; nan, which fails every comparison, if it was not written."""
         return self.values.get(name, float("nan"))
 
     def per_arm(self, name: str) -> np.ndarray:
@@ -36,7 +36,7 @@ class Recent:
 
     @property
     def progress(self) -> float:
-        """The share of the run's frames that was played."""
+        """The share of the run's frames that have been played."""
         return float(self.run.latest.get("frames", 0)) / self.run.config.run.frames
 
 
@@ -50,7 +50,7 @@ def recent(run: RunHistory) -> Recent:
 
 @dataclass(frozen=True, kw_only=True)
 class Rule:
-    """When a symptom of `advice.py` shows, and the numbers that show it."""
+    """A symptom of `advice.py`, a test whether a run shows it, and the numbers that show it."""
 
     shows: Callable[[Recent], bool]
     evidence: Callable[[Recent], str]

@@ -1,6 +1,6 @@
 """The page about runs: its payload, and the static report, one HTML file that fetches nothing.
 
-Sections are made in `sections.py`, their charts in `charts.py`. The files in `assets` draw them, in
+`sections.py` makes the sections and `charts.py` their charts. The files in `assets` draw them, in
 the static report and on the live page of `agent57 watch`.
 """
 
@@ -41,8 +41,8 @@ STYLES = ("uplot.css", "page.css")
 
 
 def write_report(paths: list[Path], out: Path | None) -> Path:
-    """Write the page about the runs in and below the paths; where it is."""
-    from agent57.storage.checkpoint import changed_journals  # loads torch, the live page does not
+    """Write the page about the runs in and below the paths; return the path of the page."""
+    from agent57.storage.checkpoint import changed_journals  # torch, which the live page avoids
 
     require(bool(paths), "name at least one run folder")
     runs = []
@@ -80,7 +80,7 @@ def suite_results(paths: Sequence[Path]) -> dict[str, Any] | None:
 
 
 def page_title(runs: Sequence[RunHistory]) -> str:
-    """Agents and tasks of the runs."""
+    """Return a title with the agents and tasks of the runs."""
     envs = list(dict.fromkeys(run.env for run in runs))
     agents = list(dict.fromkeys(run.config.run.agent for run in runs))
     return f"{', '.join(agents)} on {_some(envs)}" if runs else "no runs yet"
@@ -92,9 +92,9 @@ def page_sections(
     film: Section | None = None,
     zoomed: Sequence[RunHistory] | None = None,
 ) -> list[Section]:
-    """Everything the page shows about the runs.
+    """Return all sections of the page about the runs.
 
-    zoomed: records of a part of the training, for the charts; scores and health are of all records
+    zoomed: records of a part of training, for the charts; scores and health use all records
     """
     envs = list(dict.fromkeys(run.env for run in runs))
     members = groups(runs)
@@ -127,7 +127,7 @@ def render(runs: Sequence[RunHistory], suite: dict[str, Any] | None = None) -> s
 
 
 def fill_page(title: str, payload: dict[str, Any], scripts: Sequence[str]) -> str:
-    """Fill the page's frame. Nothing in the payload can end the script it stands in."""
+    """Fill the page's frame. The payload is escaped, so it cannot end its script element."""
     content = json.dumps(payload, allow_nan=False, separators=(",", ":"))
     parts = {
         "TITLE": html.escape(title),
@@ -148,7 +148,7 @@ def _some(names: list[str]) -> str:
 
 
 def groups(runs: Sequence[RunHistory]) -> list[Group]:
-    """Put runs together that differ in nothing but the seed and how long they ran."""
+    """Group runs that differ only in their seed and length."""
     found: dict[Config, list[RunHistory]] = defaultdict(list)
     for run in runs:
         ours = run.config.run

@@ -33,8 +33,8 @@ from agent57.terminal.live import duration
 
 Section = dict[str, Any]
 
-MAX_DETAILED = 6  # more groups of runs than this are compared by their scores alone
-MAX_VIDEO_BYTES = 40_000_000  # of all videos of a page
+MAX_DETAILED = 6  # if there are more groups of runs, only their scores are compared
+MAX_VIDEO_BYTES = 40_000_000  # limit for all videos of a page together
 VIDEOS = {".mp4": "video/mp4", ".gif": "image/gif"}
 TRAINED = (  # networks and losses, as metrics name them
     *("extrinsic", "intrinsic", "joint", "combined", "shared", "policy"),
@@ -43,7 +43,7 @@ TRAINED = (  # networks and losses, as metrics name them
 
 
 def overview(runs: Sequence[RunHistory]) -> Section:
-    """A card per run, with its marks of health."""
+    """Return a card per run, with its marks of health."""
     cards = []
     for run in runs[:MAX_DETAILED]:
         latest = run.latest
@@ -77,7 +77,7 @@ def _number(value: float | None) -> str:
 
 
 def learning(env: str, members: Sequence[Group], shown: Sequence[Group]) -> Section:
-    """The learning curve of the shown records, and all scores beside the published ones."""
+    """Return the learning curve of the shown records, and all scores with published ones."""
     is_known = env in suite_games("atari57")
     members, shown = (
         [replace(group, label=group.label.removesuffix(f" on {env}")) for group in found]
@@ -107,7 +107,7 @@ def learning(env: str, members: Sequence[Group], shown: Sequence[Group]) -> Sect
             if known is not None:
                 rows.append([label, f"{known.score:,.1f}", "", hns(known.score), "published"])
     heads = ["", "best (paper's rule)", "final", "HNS, %", "seeds"]
-    if not is_known:  # nobody knows what a human scores
+    if not is_known:  # no human score is known
         for row in (heads, *rows):
             del row[3]
     return {
@@ -120,7 +120,7 @@ def learning(env: str, members: Sequence[Group], shown: Sequence[Group]) -> Sect
 
 
 def arms(groups: Sequence[Group]) -> Section:
-    """Which arms were best and which were played, for runs that have several."""
+    """Return which arms were best and which were played, for runs with several arms."""
     groups = [group for group in groups if len(group.runs[0].arms) > 1]
     if not groups:
         return {"title": "Arms"}
@@ -139,7 +139,7 @@ def arms(groups: Sequence[Group]) -> Section:
 
 
 def value_charts(groups: Sequence[Group]) -> list[Chart]:
-    """Draw how extrinsic and intrinsic values pull: Q^e beside beta x Q^i."""
+    """Compare the sizes of extrinsic and intrinsic values: draw Q^e and beta x Q^i."""
     charts = []
     for group in groups:
         lines = []
@@ -165,12 +165,12 @@ def value_charts(groups: Sequence[Group]) -> list[Chart]:
 
 
 def _arms(arms: list[int]) -> str:
-    """Name neighbouring arms."""
+    """Return a name for consecutive arms."""
     return f"arm {arms[0]}" if len(arms) == 1 else f"arms {arms[0]} to {arms[-1]}"
 
 
 def curiosity(groups: Sequence[Group]) -> Section:
-    """Extrinsic beside intrinsic rewards and values, and the sources of the intrinsic reward."""
+    """Return charts of both rewards and values, and of the factors of the intrinsic reward."""
     shown = {
         "curiosity/novelty": (
             "Episodic novelty",
@@ -195,13 +195,13 @@ def curiosity(groups: Sequence[Group]) -> Section:
         "curiosity/modulation_at_1": "life-long factor at its least",
         "curiosity/modulation_at_max": "life-long factor at its most",
     }
-    title, about = "Novelty at its limits", "where novelty tells nothing apart"
+    title, about = "Novelty at its limits", "states that novelty cannot tell apart"
     charts += metric_charts(groups, title, "share of steps", limits, about, y_range=[0, 1])
     return {"title": "Reward and novelty", "charts": charts}
 
 
 def training(groups: Sequence[Group]) -> Section:
-    """Losses, gradients, priorities, throughput."""
+    """Return charts of losses, gradients, priorities, replay, throughput and memory."""
 
     def named(prefix: str) -> dict[str, str]:
         return {f"{prefix}/{name}": name.replace("_", " ") for name in TRAINED}
@@ -260,7 +260,7 @@ def training(groups: Sequence[Group]) -> Section:
 
 
 def advice() -> Section:
-    """The advice that marks of health link to."""
+    """Return the advice that marks of health link to."""
     entries = [
         {
             "anchor": entry.anchor,
@@ -278,12 +278,12 @@ def advice() -> Section:
 
 
 def _is_own_file(folder: Path, file: Path) -> bool:
-    """Whether a file really lies in the run folder: links may show files of this machine."""
+    """Whether a file really is in the run folder: a link may lead to any file of this machine."""
     return file.is_file() and folder.resolve() in file.resolve().parents
 
 
 def films(runs: Sequence[RunHistory]) -> Section:
-    """Videos found in the run folders, inside the page."""
+    """Return the videos of the run folders, embedded in the page."""
     found: list[Section] = []
     left = MAX_VIDEO_BYTES
     for run in runs:
@@ -300,14 +300,14 @@ def films(runs: Sequence[RunHistory]) -> Section:
 
 
 def settings(groups: Sequence[Group]) -> Section:
-    """The configuration of each group, and its difference to the preset it started from."""
+    """Return the configuration of each group, and its differences from its preset."""
     tables: list[Section] = []
     for group in groups:
         run = group.runs[0]
         preset = f"{run.config.run.agent} at {run.config.run.scale} scale"
         try:
             standard = _standard(run.config)
-        except ConfigError:  # of another version of this program
+        except ConfigError:  # the preset is from another version of agent57
             continue
         changed = difference(run.config, standard)
         rows = [[name, _text(ours), _text(theirs)] for name, (ours, theirs) in changed.items()]
@@ -320,7 +320,7 @@ def settings(groups: Sequence[Group]) -> Section:
 
 
 def _standard(config: Config) -> Config:
-    """The defaults that a configuration started from."""
+    """Return the defaults that a configuration started from."""
     return make_config(config.run.agent, config.run.scale, config.run.kind)
 
 

@@ -12,7 +12,7 @@ RULES = {"paper": "best over training (the paper's rule)", "final": "final perfo
 
 
 def suite_section(results: dict[str, Any]) -> Section:
-    """Scores of every game and agent, aggregates with intervals, performance profiles."""
+    """Return scores of every game and agent, aggregates with intervals, performance profiles."""
     coverage = results["coverage"]["text"].capitalize()
     section: Section = {
         "title": "Suite",
@@ -38,7 +38,7 @@ def suite_section(results: dict[str, Any]) -> Section:
             {
                 "kind": "intervals",
                 "title": "Probability of improvement",
-                "x": "P(a run of the one beats the other's)",
+                "x": "P(a run of the first beats a run of the second)",
                 "rows": rows,
                 "note": RULES["paper"],
             }

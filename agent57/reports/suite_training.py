@@ -1,8 +1,8 @@
 """The paper's figures over training, from the runs of a suite (figures 1 and 6).
 
-Games above human, the capped mean score, and the best arm of each game, against frames. A game
-without a full window of evaluation episodes counts as random play. A run that has ended keeps its
-last score.
+The figures show games above human, the capped mean score, and the best arm of each game, over
+frames. A game without a full window of evaluation episodes counts as random play. A run that has
+ended keeps its last score.
 """
 
 from collections.abc import Sequence
@@ -19,8 +19,8 @@ from agent57.scores.published import baseline, suite_games
 
 Floats = NDArray[np.float64]
 
-NUM_POINTS = 200  # of training
-MIN_GAMES = 2  # fewer are no suite
+NUM_POINTS = 200  # points of each curve
+MIN_GAMES = 2  # least number of games of a suite
 FIGURE, ARMS_FIGURE = "training.svg", "best_arms.svg"
 BEST_ARM_NOTE = "the evaluator's choice; first seed of each game"
 RULE = "a game without 50 evaluation episodes counts as random play"
@@ -28,7 +28,7 @@ RULE = "a game without 50 evaluation episodes counts as random play"
 
 @dataclass(frozen=True, kw_only=True)
 class AgentTraining:
-    """One agent over the games of a suite."""
+    """The training of one agent on the games of a suite."""
 
     agent: str
     games: list[str]
@@ -43,12 +43,12 @@ class AgentTraining:
 
     @property
     def capped_mean(self) -> Floats:
-        """The mean over games of the scores cut to [0, 1], in percent, [T]."""
+        """The mean over games of scores clipped to [0, 1], in percent, [T]."""
         return 100 * np.clip(self.hns, 0, 1).mean(0)
 
 
 def suite_training(groups: Sequence[Group]) -> list[AgentTraining]:
-    """Return each agent's games over training; nothing for fewer games than a suite has."""
+    """Return each agent's games over training; empty for fewer than MIN_GAMES games."""
     known = [group for group in groups if group.runs[0].env in suite_games("atari57")]
     if len({group.runs[0].env for group in known}) < MIN_GAMES:
         return []
@@ -71,7 +71,7 @@ def suite_training(groups: Sequence[Group]) -> list[AgentTraining]:
 
 
 def _normalised(group: Group, frames: Floats) -> Floats:
-    """Human-normalised score [T], mean over the seeds that have a full window by then."""
+    """Return the human-normalised score [T], mean over the seeds with a full window so far."""
     scale = baseline(group.runs[0].env, "agent57")
     total, count = np.zeros(len(frames)), np.zeros(len(frames))
     for run in group.runs:
@@ -86,12 +86,12 @@ def _normalised(group: Group, frames: Floats) -> Floats:
 
 
 def _best_arm(group: Group, frames: Floats) -> Floats:
-    """The evaluator's best arm [T] in the first seed; nan where unknown."""
+    """Return the evaluator's best arm [T] in the first seed; nan where unknown."""
     return resampled(as_curve(group.runs[0].best_arms), frames, is_step=True)
 
 
 def training_section(groups: Sequence[Group]) -> dict[str, Any]:
-    """The figures as charts of the page."""
+    """Return the figures as charts of the page."""
     agents = suite_training(groups)
     if not agents:
         return {"title": "Over training"}
@@ -139,7 +139,7 @@ def _games(count: int) -> str:
 
 
 def _best_arms(training: AgentTraining) -> Chart:
-    """The evaluator's best arm of each game over training as a chart of the page."""
+    """Return a chart of the evaluator's best arm of each game over training."""
     num_games, num_points = training.best_arms.shape
     return {
         "kind": "map",
@@ -158,7 +158,7 @@ def _best_arms(training: AgentTraining) -> Chart:
 
 
 def draw_training(groups: Sequence[Group], folder: Path) -> list[Path]:
-    """Write the figures as SVG beside the page; return the files, none where there is no suite."""
+    """Write the figures as SVG beside the page; return the files, or none without a suite."""
     agents = suite_training(groups)
     if not agents:
         return []

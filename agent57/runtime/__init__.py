@@ -1,1 +1,1 @@
-"""Runtimes: the loop in one process, and processes on Ray."""
+"""Runtimes: all parts in one process, or in processes on Ray."""

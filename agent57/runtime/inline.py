@@ -1,8 +1,9 @@
-"""Everything in one process, one step after another: the reference runtime, and the map.
+"""The reference runtime: all parts in one process, one step after another.
 
     environment -> actor -> replay -> learner -> back to the actor
 
-Deterministic: one seed, one result, bit for bit on one machine. Other runtimes run the same parts.
+It is deterministic: on one machine a seed always gives the same result, bit for bit. The cluster
+runtime runs the same parts.
 """
 
 from agent57.config import Config
@@ -13,7 +14,7 @@ from agent57.storage.journal import Journal
 
 
 def train(config: Config, parts: Parts, journal: Journal, session: Session) -> None:
-    """Play and learn until the run has its frames or the session is told to stop."""
+    """Play and learn until the run has all its frames or the session is told to stop."""
     actor, replay, learner, evaluator = parts.actor, parts.replay, parts.learner, parts.evaluator
     ratio = SamplesPerInsert(config.replay)
     batch_size = config.learner.batch_size

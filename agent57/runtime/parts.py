@@ -1,6 +1,6 @@
-"""The four parts of a run in one process: how they are built, saved, restored and summed up.
+"""The four parts of a run in one process: builds, saves, restores and summarises them.
 
-`Cluster` in `cluster/conductor.py` offers the same methods for parts in processes of their own.
+`Cluster` in `cluster/conductor.py` offers the same methods for parts in separate processes.
 """
 
 from collections.abc import Iterable
@@ -31,7 +31,7 @@ class Parts:
     evaluator: Evaluator
 
     def state_dict(self) -> dict[str, Any]:
-        """Everything needed to go on, except the replay's blocks, which are saved on their own."""
+        """Return everything needed to go on, except the replay's blocks: see `blocks`."""
         return {
             "actor": self.actor.state_dict(),
             "replay": self.replay.state_dict(),
@@ -40,7 +40,7 @@ class Parts:
         }
 
     def learner_state(self) -> dict[str, Any]:
-        """The learner alone."""
+        """Return the state of the learner alone."""
         return self.learner.state_dict()
 
     @property
@@ -49,13 +49,13 @@ class Parts:
         return self.replay.live_ids.start
 
     def blocks(self, first_id: int) -> list[tuple[int, Block]]:
-        """The replay's blocks and their ids, from `first_id` on."""
+        """Return the ids and blocks of the replay from `first_id` on."""
         return self.replay.blocks(first_id)
 
     def load_state_dict(
         self, state: dict[str, Any], blocks: Iterable[tuple[int, bytes]], first_block: int
     ) -> int:
-        """Go on from `state` and the replay's blocks; blocks before `first_block` are lost.
+        """Go on from `state` and the replay's blocks, and drop blocks before `first_block`.
 
         Return the number of running episodes that were dropped.
         """
@@ -68,7 +68,7 @@ class Parts:
         return int(dropped.sum() + self.evaluator.load_state_dict(state["evaluator"]).sum())
 
     def counters(self) -> dict[str, int]:
-        """Frames, steps and updates of the run so far."""
+        """Return the frames, steps and updates of the run so far."""
         return {
             "frames": self.actor.num_frames,
             "steps": self.actor.num_transitions,
@@ -76,7 +76,7 @@ class Parts:
         }
 
     def live(self) -> dict[str, float]:
-        """Figures for the view that are no metrics: none in one process."""
+        """Return figures for the terminal view that are not metrics: none in one process."""
         return {}
 
     def lanes(self) -> dict[str, list[dict[str, Any]]]:
@@ -87,7 +87,7 @@ class Parts:
         }
 
     def summary(self) -> dict[str, float | None]:
-        """Metrics of the parts for a new line of the journal."""
+        """Return the metrics of the parts for a new line of the journal."""
         return {
             **self.evaluator.summary(),
             **self.actor.summary(),
@@ -97,7 +97,7 @@ class Parts:
 
 
 def build(config: Config, device: torch.device) -> Parts:
-    """The parts of a new run."""
+    """Build the parts of a new run."""
     env = make_env(config.env, config.actor.lanes)
     networks = make_networks(config, env.spec)
     learner = Learner(config, networks, device)

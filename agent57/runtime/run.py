@@ -1,4 +1,4 @@
-"""From a configuration or a run folder to a finished run: start, resume, faults, farewell."""
+"""Starts and resumes runs, explains faults, and says at the end how to go on."""
 
 import contextlib
 import io
@@ -36,11 +36,11 @@ from agent57.terminal.progress import say, waiting
 from agent57.threads import use_threads
 from agent57.video.lane_files import LaneWriter
 
-STOPPED = 3  # exit code of a training that was told to stop, saved itself, and can be resumed
+STOPPED = 3  # exit code of a training that was told to stop, saved itself and can be resumed
 
 
 class RunFailed(RuntimeError):
-    """A run that had to stop; the text says why and what was saved."""
+    """A run had to stop; the message says why, and what was saved."""
 
 
 def choose_device(name: str) -> torch.device:
@@ -50,7 +50,7 @@ def choose_device(name: str) -> torch.device:
     try:
         device = torch.device(name)
         torch.ones(1, device=device).item()  # "meta" has no data
-    except (RuntimeError, AssertionError):  # torch explains itself on a page
+    except (RuntimeError, AssertionError):  # torch's own message fills a page
         found = ["auto", "cpu", *(f"cuda:{index}" for index in range(torch.cuda.device_count()))]
         raise ConfigError(
             f"--device {name} cannot be used here: choose one of {', '.join(found)}"
@@ -59,7 +59,7 @@ def choose_device(name: str) -> torch.device:
 
 
 def start(config: Config, out: Path, console: Console, hooks: Hooks | None = None) -> bool:
-    """Train a new run; whether it was finished, and not stopped before."""
+    """Train a new run; return True if it was finished, False if it was stopped before."""
     check_free(out)
     device = choose_device(config.run.device)
     config = settle_precision(config, device)
@@ -68,7 +68,7 @@ def start(config: Config, out: Path, console: Console, hooks: Hooks | None = Non
     check_options(config.env)
     config = with_own_family(config)
     check_parts(config)
-    with _on_ray(config, device, console):  # first: one without room leaves no folder behind
+    with _on_ray(config, device, console):  # first: if Ray has no room, no folder is made
         if not console.quiet:
             _announce(config, out, device, console)
         folder = RunFolder.create(out, config)
@@ -76,7 +76,7 @@ def start(config: Config, out: Path, console: Console, hooks: Hooks | None = Non
 
 
 def _announce(config: Config, out: Path, device: torch.device, console: Console) -> None:
-    """Say what will be trained, and what to expect of this machine's cores."""
+    """Print what will be trained, and how long it should take on this machine's cores."""
     run = config.run
     length = f"{run.frames:,} frames, seed {run.seed}, in {out}"
     task = f"training {run.agent} on {config.env.name} at {run.scale} scale: {length}"
@@ -94,7 +94,7 @@ def resume(
     ray_address: str | None = None,
     hooks: Hooks | None = None,
 ) -> bool:
-    """Go on with a run exactly where its last checkpoint left it; whether it was finished."""
+    """Go on exactly from a run's last checkpoint; return whether the run was finished."""
     config = read_config(path)
     if ray_address is not None:
         require(
@@ -122,7 +122,7 @@ def resume(
 
 @contextlib.contextmanager
 def _on_ray(config: Config, device: torch.device, console: Console) -> Iterator[None]:
-    """Join the Ray that a run on a cluster needs; one process needs none."""
+    """Join the Ray that a run on a cluster needs. A run in one process needs no Ray."""
     if config.run.runtime == "inline":
         yield
         return
@@ -134,7 +134,7 @@ def _on_ray(config: Config, device: torch.device, console: Console) -> Iterator[
 
 
 def _warn(console: Console, text: str) -> None:
-    if console.quiet:  # a program asked for no output, but must hear of this all the same
+    if console.quiet:  # a program that asked for no output must still learn of this
         warnings.warn(text, RuntimeWarning, stacklevel=2)
         return
     with contextlib.suppress(OSError):  # a terminal that is gone must not end a run
@@ -173,7 +173,7 @@ def _run(
             if is_resumed:
                 saver.restore()
                 if config != read_config(folder.path):
-                    folder.write_config(config)  # with what may be changed
+                    folder.write_config(config)  # with the fields that may be changed
             _train(config, folder, parts, journal, saver, console, hooks, train)
     return _say_goodbye(config, parts.counters()["frames"], journal, folder.path, console)
 
@@ -196,7 +196,7 @@ def _train(
     def show(shown: AnyParts) -> None:
         saver.look_after()
         lanes.show(shown.lanes)
-        with contextlib.suppress(OSError):  # of the terminal, not of the run
+        with contextlib.suppress(OSError):  # errors of the terminal must not end the run
             view.show(shown.counters(), journal.latest, journal.seconds, shown.live())
 
     def abandon(reason: str) -> None:
@@ -213,7 +213,7 @@ def _train(
     with view, watchdog, session:
         view.show(parts.counters(), journal.latest, journal.seconds)  # the first step takes a while
         train(session)
-        saver.save_last()  # before the last look: a terminal may be gone
+        saver.save_last()  # before the last view: the terminal may be gone
         if parts.counters()["frames"] >= config.run.frames:
             journal.write_last(parts.counters(), parts.summary())
         show(parts)
@@ -221,7 +221,7 @@ def _train(
 
 @contextlib.contextmanager
 def _faults_explained(path: Path, parts: AnyParts, saver: Saver) -> Iterator[None]:
-    """Turn a fault of a run into one line that says what was saved."""
+    """Turn a run's fault into a `RunFailed` of one line that says what was saved."""
     what_is_left = partial(_what_is_left, path, saver)
     try:
         yield
@@ -256,7 +256,7 @@ def _what_is_left(path: Path, saver: Saver) -> str:
 
 
 def _write_evidence(file: Path, error: NonFiniteUpdate, parts: AnyParts) -> str:
-    """Save the batch that broke an update, with the learner as it was before; where it is."""
+    """Save the batch of a failed update and the learner before it; say where they are."""
     batch = {f.name: getattr(error.batch, f.name) for f in fields(error.batch)}
     buffer = io.BytesIO()
     torch.save({"batch": batch, "learner": parts.learner_state()}, buffer)
@@ -270,7 +270,7 @@ def _write_evidence(file: Path, error: NonFiniteUpdate, parts: AnyParts) -> str:
 def _say_goodbye(
     config: Config, frames: int, journal: Journal, path: Path, console: Console
 ) -> bool:
-    """Say how far the run came and how to go on; whether it is finished."""
+    """Print how far the run came and how to go on; return whether it is finished."""
     done = frames >= config.run.frames
     verb = "finished" if done else "stopped"
     say(console, f"{verb} after {frames:,} frames and {duration(journal.seconds)} of training")

@@ -20,9 +20,9 @@ from agent57.storage.journal import Journal
 if TYPE_CHECKING:
     from agent57.runtime.cluster.conductor import Cluster  # needs Ray
 
-AnyParts: TypeAlias = "Parts | Cluster"  # in one process, or each in its own
+AnyParts: TypeAlias = "Parts | Cluster"  # parts in one process, or each in its own
 
-# The only fields that may differ from the checkpoint's.
+# The only fields that may differ from the checkpoint's configuration.
 FREE_FIELDS = {
     "run.frames", "run.device", "run.threads", "run.log_frames", "run.checkpoint_seconds",
     "run.checkpoints_kept", "cluster.ray_address", "cluster.dashboard", "cluster.actor_cpus",
@@ -49,7 +49,7 @@ def check_same_config(config: Config, state: dict[str, Any]) -> None:
 
 
 class Saver:
-    """Checkpoints of one run. `warn` is given one line for each thing the user should know."""
+    """Writes and restores the checkpoints of one run. `warn` prints a line for the user."""
 
     def __init__(
         self,
@@ -70,24 +70,24 @@ class Saver:
 
     @property
     def has_checkpoint(self) -> bool:
-        """Whether there is one on disk to go on from."""
+        """Whether there is a checkpoint on disk to go on from."""
         return self._store.newest is not None
 
     def _before_commit(self) -> None:
-        """Do what takes time for each checkpoint, in the thread that writes it."""
+        """Do the slow work for each checkpoint in the thread that writes the checkpoint."""
         self._folder.sync()
         give_back_freed_memory()
 
     def look_after(self) -> None:
-        """Say so if a write has failed meanwhile; raise `RunFolderLost` if the folder is gone."""
+        """Warn if a write has failed meanwhile; raise `RunFolderLost` if the folder is gone."""
         self._folder.check()
         if not self._store.is_writing:
             self._report(self._store.wait())
 
     def save(self) -> bool:
-        """Begin a checkpoint; False if the previous one is still being written.
+        """Begin a checkpoint; return False if the previous one is still being written.
 
-        Training goes on if the disk refuses. The first one of a run is waited for.
+        Training goes on if the disk refuses. The first checkpoint of a run is waited for.
         """
         if self._store.is_writing:
             return False
@@ -100,16 +100,16 @@ class Saver:
         return True
 
     def save_last(self) -> None:
-        """Write a checkpoint and wait for it; a disk that refuses is an OSError."""
+        """Write a checkpoint and wait for it; raise OSError if the disk refuses."""
         self._begin()
         error = self._store.wait()
         if error is not None:
             raise error
 
     def wait(self) -> None:
-        """Wait for a write under way; say so if it fails. A further Ctrl-C does not break it off.
+        """Wait for a write under way, and warn if it fails. Ctrl-C does not interrupt the wait.
 
-        Whoever waits frees the folder next, and nobody else may have it while a write goes on.
+        The caller unlocks the folder next, and no other process may use it during a write.
         """
         while self._store.is_writing:
             with contextlib.suppress(KeyboardInterrupt):
@@ -128,7 +128,7 @@ class Saver:
                 f"files of checkpoint {', '.join(lost)} were removed from {CHECKPOINTS}: "
                 f"the next checkpoint is written in full"
             )
-        parts = self._parts.state_dict()  # first: it may let the run come to rest
+        parts = self._parts.state_dict()  # first: on a cluster it waits for calls under way
         state = {
             "config": to_dict(self._config),
             "counters": self._parts.counters(),
@@ -146,7 +146,7 @@ class Saver:
             )
 
     def restore(self) -> None:
-        """Go on from the newest checkpoint that is whole, or from the very start."""
+        """Go on from the newest undamaged checkpoint, or from the beginning if there is none."""
         checkpoint = self._store.load()
         if checkpoint is None:
             self._folder.start_over()
@@ -159,8 +159,8 @@ class Saver:
         num_dropped = self._load(checkpoint)
         if not is_whole:
             self._warn(
-                f"no checkpoint is whole: going on from {checkpoint.name} with what is left of "
-                f"its replay; the run will not be exactly what it would have been"
+                f"every checkpoint is damaged: going on from {checkpoint.name} with the rest of "
+                f"its replay; the result will differ from that of an undisturbed run"
             )
         if num_dropped:
             self._warn(
@@ -169,7 +169,7 @@ class Saver:
             )
 
     def _load(self, checkpoint: Checkpoint) -> int:
-        """Take over a checkpoint; how many running episodes were dropped."""
+        """Load a checkpoint; return how many running episodes were dropped."""
         state = checkpoint.state
         require(
             "journal" in state,

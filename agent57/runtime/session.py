@@ -1,4 +1,4 @@
-"""Surroundings of a training loop: signals, callbacks, the terminal view, checkpoints in time."""
+"""Looks after a training loop: signals, callbacks, the terminal view and regular checkpoints."""
 
 import signal
 import threading
@@ -18,8 +18,8 @@ Callback = Callable[[dict[str, Any]], object]
 class Hooks:
     """Hands each new line of metrics.jsonl and episodes.jsonl to a program.
 
-    A callback that returns True ends the run after the current step, as Ctrl-C does: with a
-    checkpoint, so that the run can go on later. Callbacks get copies of the lines.
+    A callback that returns True ends the run after the current step, as Ctrl-C does. The run writes
+    a checkpoint and can be resumed. Callbacks get copies of the lines.
     """
 
     def __init__(
@@ -43,13 +43,15 @@ class Hooks:
 
 
 class Session:
-    """One sitting of a run. Ctrl-C, SIGTERM and a closed terminal stop it after the current step.
+    """One session of a run, from its start or resumption until it stops.
 
-    `save` starts a checkpoint and returns whether it did; if not, it is called again after the next
-    step. A new run (`is_new`) saves after its first step, so that a full disk is noticed at once.
-    Only the monotonic clock is read. Python delivers signals to the main thread only, so a session
-    in another thread leaves the handlers alone and stops when `hooks` say so. `watchdog` knows when
-    an environment call is overdue: the next signal breaks the call off.
+    Ctrl-C, SIGTERM and a closed terminal stop it after the current step.
+
+    `save` starts a checkpoint and returns whether it did. If it did not, it is called again after
+    the next step. A new run (`is_new`) saves after its first step, so that a full disk is noticed
+    at once. Only the monotonic clock is read. Python delivers signals to the main thread only. So a
+    session in another thread installs no handlers, and stops when `hooks` say so. While `watchdog`
+    reports an overdue environment call, a signal interrupts this call.
     """
 
     def __init__(
@@ -74,7 +76,7 @@ class Session:
     def __enter__(self) -> "Session":
         is_main = threading.current_thread() is threading.main_thread()
         for number in STOP_SIGNALS if is_main else ():
-            # A run under nohup ignores a closed terminal, and keeps ignoring it.
+            # Keep ignoring SIGHUP under nohup.
             if number != signal.SIGHUP or signal.getsignal(number) != signal.SIG_IGN:
                 self._previous_handlers[number] = signal.signal(number, self._stop)
         return self
@@ -84,7 +86,7 @@ class Session:
             signal.signal(number, handler)
 
     def _stop(self, number: int, _: FrameType | None) -> None:
-        """Stop after the current step; the second Ctrl-C no longer waits."""
+        """Stop after the current step; a second Ctrl-C stops at once."""
         if self._watchdog is not None and self._watchdog.overdue:
             raise EnvironmentFault(self._watchdog.overdue)
         if self.is_stopping and number == signal.SIGINT:
@@ -92,7 +94,7 @@ class Session:
         self.is_stopping = True
 
     def tick(self, parts: object) -> None:
-        """Look at the clock after a step; `parts` are for `show`."""
+        """Show `parts` and save, if it is time, after a step."""
         if self._hooks is not None and self._hooks.is_stopping:
             self.is_stopping = True
         now = time.monotonic()

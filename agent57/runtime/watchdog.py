@@ -1,8 +1,8 @@
-"""Watches, from a thread of its own, the environments that play in the training thread.
+"""A thread that watches the environment calls of the training thread.
 
-An environment that hangs keeps the training loop from seeing anything, signals included. The
-watchdog says which call hangs. Once the run was told to stop, it ends the call, and if the
-environment swallows that, the process. Nothing of a checkpoint on disk is touched.
+An environment that hangs blocks the training loop, which then cannot react to signals either. The
+watchdog warns which call hangs. Once the run was told to stop, it interrupts the call. If the
+environment swallows the interruption, it ends the process. Checkpoints on disk are not touched.
 """
 
 import contextlib
@@ -18,16 +18,15 @@ from agent57.envs.lanes import pending_call
 
 STOP_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 LOOK_SECONDS = 0.5
-SLOW_SECONDS = 60.0  # of one call before the first line about it; the next comes after twice that
-STOP_SECONDS = 20.0  # that a call may still take once the run was told to stop
-END_SECONDS = 5.0  # more, before the process is ended
+SLOW_SECONDS = 60.0  # duration of a call at the first warning; it doubles for each later warning
+STOP_SECONDS = 20.0  # time left for a call once the run was told to stop
+END_SECONDS = 5.0  # further time before the process is ended
 
 
 class Watchdog:
-    """One watcher of the thread that creates it.
+    """Watches the thread that creates it.
 
-    `warn` prints a line. `abandon` is called with the reason when nothing but the end of the
-    process helps.
+    `warn` prints a line. `abandon` is called with the reason when only ending the process helps.
     """
 
     def __init__(self, warn: Callable[[str], None], abandon: Callable[[str], None]) -> None:
@@ -37,15 +36,16 @@ class Watchdog:
         self._ear, self._mouth = socket.socketpair()
         self._thread = threading.Thread(target=self._watch, name="watchdog", daemon=True)
         self._is_over = False
-        self._told_to_stop: float | None = None  # when, on the monotonic clock
+        self._told_to_stop: float | None = None  # time of the request, on the monotonic clock
         self._slow_call = ("", 0.0)  # the call that the last line was about
         self._next_line = SLOW_SECONDS
-        self.overdue = ""  # the reason to give up the call under way; "" if there is none
+        self.overdue = ""  # why the running call must be interrupted; "" if it need not be
 
     def __enter__(self) -> "Watchdog":
         for end in (self._ear, self._mouth):
             end.setblocking(False)
-        # Python's signal handlers wait until C code returns; the byte in this socket does not.
+        # Python's signal handlers run only after C code returns. A byte in this socket comes at
+        # once.
         if threading.current_thread() is threading.main_thread():
             self._previous = signal.set_wakeup_fd(self._mouth.fileno(), warn_on_full_buffer=False)
         self._thread.start()
@@ -69,12 +69,12 @@ class Watchdog:
             self._look(time.monotonic())
 
     def _heard(self) -> bool:
-        """Wait a little; whether a signal to stop came."""
+        """Wait up to LOOK_SECONDS; return whether a signal to stop came."""
         try:
             if not select.select([self._ear], [], [], LOOK_SECONDS)[0]:
                 return False
             return any(number in STOP_SIGNALS for number in self._ear.recv(4096))
-        except (OSError, ValueError):  # somebody closed the socket: go on without
+        except (OSError, ValueError):  # other code closed the socket: go on without it
             time.sleep(LOOK_SECONDS)
             return False
 

@@ -1,1 +1,1 @@
-"""Scores: the paper's, and aggregates over games and seeds."""
+"""The paper's scores, and aggregates of scores over games and seeds."""

@@ -1,13 +1,13 @@
-"""From evaluation episodes to scores by the paper's rule, and from scores to aggregates.
+"""Scores of evaluation episodes by the paper's rule, and aggregates of scores.
 
 The aggregates are rliable's (Agarwal et al., 2021): interquartile mean, optimality gap,
 performance profiles and probability of improvement, with stratified bootstrap intervals. They are
-written out here because rliable draws from numpy's global generator, wants all games to have the
-same number of runs and pulls in five more packages; the tests hold them against its numbers.
+implemented here because rliable draws from numpy's global generator, needs the same number of runs
+for all games, and depends on five more packages. The tests compare them with rliable's numbers.
 
-The runs of an algorithm are a mapping from game to the normalised score of each of its runs. Games
-may have different numbers of runs (a suite that is not finished): every game then still weighs the
-same. This module neither reads run folders nor draws figures.
+The runs of an algorithm are a mapping from game to the normalised scores of its runs. In an
+unfinished suite, games may have different numbers of runs. Every game still has the same weight.
+This module neither reads run folders nor draws figures.
 """
 
 import math
@@ -25,13 +25,13 @@ from agent57.scores.published import Reference, capped, human_normalised, suite_
 Floats = NDArray[np.float64]
 Runs = Mapping[str, Sequence[float] | Floats]  # game -> normalised score of each run
 
-WINDOW_EPISODES = 50  # the paper's section on its results
+WINDOW_EPISODES = 50  # length of the window in the paper's section on its results
 CHUNK_SCORES = 1_000_000  # resampled scores held in memory at a time
 
 
 @dataclass(frozen=True, slots=True)
 class Bootstrap:
-    """How intervals are drawn: a generator, the number of resamples and the confidence."""
+    """Settings of bootstrap intervals: a generator, the number of resamples, the confidence."""
 
     rng: np.random.Generator
     num_resamples: int = 10_000
@@ -45,7 +45,7 @@ class Bootstrap:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Estimate:
-    """A statistic with its bootstrap interval; no interval where each game was run once."""
+    """A statistic with its bootstrap interval, which is None if each game was run once."""
 
     point: float
     low: float | None
@@ -54,12 +54,12 @@ class Estimate:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Aggregate:
-    """One algorithm over a suite. Fractions of the human score, 1 is human."""
+    """The scores of one algorithm on a suite, as fractions of the human score: 1 is human."""
 
-    hns: dict[str, float]  # per game, mean over its runs
-    chns: dict[str, float]  # the same, cut to [0, 1]
+    hns: dict[str, float]  # human-normalised score per game, mean over its runs
+    chns: dict[str, float]  # `hns` clipped to [0, 1]
     num_runs: dict[str, int]  # per game
-    missing_games: tuple[str, ...]  # in the suite, not run
+    missing_games: tuple[str, ...]  # games of the suite without a run
     statistics: dict[str, Estimate]  # the rows of the paper's table 1, iqm, optimality_gap
     confidence: float
     num_resamples: int
@@ -82,18 +82,18 @@ class Aggregate:
 class PaperScore:
     """The score of one game by the paper's rule, in the game's points."""
 
-    score: float  # the highest mean over seeds
-    deviation: float  # over seeds, there
-    at_frames: float  # where in training it is reached
-    seed_scores: tuple[float, ...]  # of each seed, there; their mean is the score
+    score: float  # maximum over training of the mean over seeds
+    deviation: float  # standard deviation over seeds at the maximum
+    at_frames: float  # frames at the maximum
+    seed_scores: tuple[float, ...]  # value of each seed at the maximum; their mean is the score
     final: float  # mean over seeds of the last window
     final_deviation: float
     seed_finals: tuple[float, ...]
     window_episodes: int
     num_episodes: tuple[int, ...]  # evaluation episodes of each seed
     last_frames: tuple[float, ...]  # of each seed's last evaluation episode
-    frames: tuple[float, ...]  # the curve's grid
-    curve: tuple[float, ...]  # mean over seeds
+    frames: tuple[float, ...]  # frames of the points of `curve`
+    curve: tuple[float, ...]  # mean over seeds during training
 
     @property
     def is_window_full(self) -> bool:
@@ -102,9 +102,9 @@ class PaperScore:
 
 
 def plus_minus(mean: float, deviation: float | None, num_seeds: int) -> str:
-    """Write a mean with its deviation over seeds; one seed has no deviation to show.
+    """Write a mean with its deviation over seeds, which a single seed does not have.
 
-    Means between 0 and 1 have three decimals: many tasks pay at most one point an episode.
+    Means between 0 and 1 get three decimals, because many tasks pay at most 1 per episode.
     """
     digits = 3 if 0 < abs(mean) < 1 else 1
     is_known = deviation is not None and num_seeds > 1
@@ -112,21 +112,21 @@ def plus_minus(mean: float, deviation: float | None, num_seeds: int) -> str:
 
 
 def iqm(scores: Floats) -> Floats:
-    """Interquartile mean: the mean of the middle half of all `[..., runs, games]` scores."""
+    """Return the interquartile mean: the mean of the middle half of `[..., runs, games]` scores."""
     flat = np.sort(scores.reshape(*scores.shape[:-2], -1), axis=-1)
     cut = flat.shape[-1] // 4
     return np.asarray(flat[..., cut : flat.shape[-1] - cut].mean(-1))
 
 
 def optimality_gap(scores: Floats, target: float = 1.0) -> Floats:
-    """Mean shortfall E (target - s)^+ of all `[..., runs, games]` scores."""
+    """Return the mean shortfall E (target - s)^+ of all `[..., runs, games]` scores."""
     return np.asarray(target - np.minimum(scores, target).mean((-2, -1)))
 
 
 def all_statistics(scores: Floats) -> dict[str, Floats]:
-    """Every aggregate of `[..., runs, games]` scores.
+    """Return all aggregates of `[..., runs, games]` scores.
 
-    The paper's table 1 aggregates means over runs; rliable's aggregates are over all runs.
+    The paper's table 1 aggregates means over runs. rliable's aggregates are over all runs.
     """
     paper = suite_statistics(scores.mean(-2))
     return paper | {"iqm": iqm(scores), "optimality_gap": optimality_gap(scores)}
@@ -135,7 +135,7 @@ def all_statistics(scores: Floats) -> dict[str, Floats]:
 def normalised_runs(
     scores: Mapping[str, Sequence[float]], reference: Reference
 ) -> dict[str, Floats]:
-    """The human-normalised score of each run, from scores in the games' points."""
+    """Convert scores in the games' points to human-normalised scores, run by run."""
     return {
         game: np.array([human_normalised(score, game, reference) for score in runs])
         for game, runs in scores.items()
@@ -143,7 +143,7 @@ def normalised_runs(
 
 
 def aggregate(runs: Runs, suite: Sequence[str], bootstrap: Bootstrap) -> Aggregate:
-    """All aggregates of one algorithm over the games it has run of a suite."""
+    """Return all aggregates of one algorithm over those games of a suite that it has run."""
     unknown = [game for game in runs if game not in suite]
     require(not unknown, f"games that are not in the suite: {', '.join(unknown)}")
     played = {game: runs[game] for game in suite if game in runs and len(runs[game]) > 0}
@@ -166,7 +166,7 @@ def aggregate(runs: Runs, suite: Sequence[str], bootstrap: Bootstrap) -> Aggrega
 
 
 def performance_profile(runs: Runs, thresholds: ArrayLike, bootstrap: Bootstrap) -> list[Estimate]:
-    """The fraction of runs that score above each threshold (rliable's score distribution)."""
+    """Return the fraction of runs that score above each threshold (rliable's distribution)."""
     levels = np.asarray(thresholds, dtype=np.float64)
 
     def fractions(scores: Floats) -> Floats:
@@ -176,9 +176,10 @@ def performance_profile(runs: Runs, thresholds: ArrayLike, bootstrap: Bootstrap)
 
 
 def probability_of_improvement(better: Runs, worse: Runs, bootstrap: Bootstrap) -> Estimate:
-    """P(a run of `better` beats a run of `worse`), a tie half, averaged over their common games.
+    """Return P(a run of `better` beats a run of `worse`), averaged over their common games.
 
-    The Mann-Whitney U statistic of each game over its number of pairs.
+    For each game it is the Mann-Whitney U statistic divided by the number of pairs. A tie counts
+    one half.
     """
     common = [game for game in better if game in worse]
     require(bool(common), "the two algorithms have no game in common")
@@ -186,7 +187,7 @@ def probability_of_improvement(better: Runs, worse: Runs, bootstrap: Bootstrap) 
     point = _win_rate(equal_weight(first), equal_weight(second))
     if max(len(scores) for runs in (first, second) for scores in runs.values()) == 1:
         return Estimate(point=float(point), low=None, high=None)
-    rngs = bootstrap.rng.spawn(2)  # each side's draws do not depend on the size of the other
+    rngs = bootstrap.rng.spawn(2)  # each side's draws must not depend on the other's size
     draws = zip(
         *(
             resampled(runs, bootstrap.num_resamples, rng, chunk=1000)
@@ -200,7 +201,7 @@ def probability_of_improvement(better: Runs, worse: Runs, bootstrap: Bootstrap) 
 
 
 def _win_rate(x: Floats, y: Floats) -> Floats:
-    """Mean over games and pairs of runs of [x > y] + [x = y] / 2, for `[..., runs, games]`."""
+    """Return the mean of [x > y] + [x = y] / 2 over games and pairs, for `[..., runs, games]`."""
     total = sum(
         ((run[..., None, :] > y) + 0.5 * (run[..., None, :] == y)).mean((-2, -1))
         for run in np.moveaxis(x, -2, 0)
@@ -213,7 +214,7 @@ def interval_estimates(
     statistics: Callable[[Floats], Floats],
     bootstrap: Bootstrap,
 ) -> list[Estimate]:
-    """Statistics of the runs with their stratified bootstrap percentile intervals.
+    """Return statistics of the runs with stratified bootstrap percentile intervals.
 
     `statistics` maps scores `[..., runs, games]` to values `[..., statistics]`.
     """
@@ -234,7 +235,7 @@ def _percentile_interval(values: Floats, confidence: float) -> Floats:
 
 
 def equal_weight(runs: Runs) -> Floats:
-    """The scores as `[runs, games]`, each game's runs repeated until all have the same number."""
+    """Return scores `[runs, games]`, with runs repeated until all games have equally many."""
     columns = _columns(runs)
     height = math.lcm(*map(len, columns))
     return np.stack([np.repeat(column, height // len(column)) for column in columns], axis=-1)
@@ -243,13 +244,13 @@ def equal_weight(runs: Runs) -> Floats:
 def resampled(
     runs: Runs, num_resamples: int, rng: np.random.Generator, chunk: int | None = None
 ) -> Iterator[Floats]:
-    """Stratified bootstrap: draws of `[chunk, runs, games]`, each game's runs with replacement.
+    """Yield stratified bootstrap draws `[chunk, runs, games]`: runs per game with replacement.
 
-    A game with n runs is drawn n times and then repeated as in `equal_weight`.
+    For a game with n runs, n runs are drawn and then repeated as in `equal_weight`.
     """
     columns = _columns(runs)
     height = math.lcm(*map(len, columns))
-    games_of = defaultdict(list)  # number of runs -> games with that many
+    games_of = defaultdict(list)  # number of runs -> games with so many runs
     for game, column in enumerate(columns):
         games_of[len(column)].append(game)
     chunk = chunk or max(1, CHUNK_SCORES // (height * len(columns)))
@@ -275,19 +276,20 @@ def _columns(runs: Runs) -> list[Floats]:
 def paper_score(
     seeds: Sequence[Iterable[Mapping[str, Any]]], window_episodes: int = WINDOW_EPISODES
 ) -> PaperScore:
-    """The paper's score of one game, from the episode records of each seed.
+    """Return the paper's score of one game, from the episode records of each seed.
 
-    Per seed, the mean return of the last 50 evaluation episodes, at the frame the last of them
-    ended at; then the mean over seeds; then the maximum over training. What the paper leaves open:
+    A seed's value is the mean return of its last 50 evaluation episodes, at the frame where the
+    last of them ended. The score is the maximum over training of the mean over seeds. The paper
+    leaves some details open:
 
-    - Seeds finish episodes at different frames. Each curve is interpolated linearly, on the union
-      of all seeds' frames. A mean of such curves has its maximum on that grid, so it is exact.
+    - Seeds finish episodes at different frames. Each curve is interpolated linearly on the union of
+      all seeds' frames. The mean of such curves has its maximum on this grid, so it is exact.
     - The grid starts where every seed has a window, so each value is a mean over all seeds. After
-      its last episode a seed keeps its last value; `last_frames` tells where that is.
-    - Only full windows count: shorter ones would let the luck of single episodes win the maximum.
-      A seed with fewer episodes has one window, of all of them (`is_window_full` tells).
-    - The deviation is the population's over seeds. The paper does not say, but 2666.67 +- 235.70
-      from three seeds in Montezuma's Revenge is 2500, 2500 and 3000 with this one.
+      its last episode, at `last_frames`, a seed keeps its last value.
+    - Only full windows count, because shorter windows would let lucky episodes win the maximum. A
+      seed with fewer episodes has one window with all of them (see `is_window_full`).
+    - The deviation is the population's over seeds. The paper does not say which it uses. But its
+      2666.67 +- 235.70 in Montezuma's Revenge fits three seeds with 2500, 2500 and 3000.
     """
     require(window_episodes > 0, f"window_episodes must be positive, got {window_episodes}")
     require(len(seeds) > 0, "no seeds to score")
@@ -317,10 +319,10 @@ def paper_score(
 
 
 def windowed_mean(frames: Floats, returns: Floats, window_episodes: int) -> tuple[Floats, Floats]:
-    """Mean return of the last `window_episodes` episodes, at the frames where windows are full.
+    """Return frames and the mean return of the last `window_episodes` episodes at these frames.
 
-    With fewer episodes than that, the mean of all, at the last frame. Of windows that end at the
-    same frame the last one counts.
+    With fewer episodes, return the mean of all at the last frame. If several windows end at the
+    same frame, the last one counts.
     """
     window = min(window_episodes, len(returns))
     means = np.lib.stride_tricks.sliding_window_view(returns, window).mean(-1)
@@ -330,7 +332,7 @@ def windowed_mean(frames: Floats, returns: Floats, window_episodes: int) -> tupl
 
 
 def _evaluation_episodes(rows: Iterable[Mapping[str, Any]], seed: int) -> tuple[Floats, Floats]:
-    """Frames and returns of a seed's evaluation episodes, in the order of their frames."""
+    """Return frames and returns of a seed's evaluation episodes, in the order of their frames."""
     pairs = [
         (row["frames"], row["return"])
         for row in rows

@@ -1,11 +1,11 @@
 """The paper's published scores, human normalisation, and its aggregate table recomputed.
 
-The numbers are package data: 57 games x six agents with deviations, the human and random scores
-they are normalised by, and five ablations on the ten most challenging games. Scores of our own
-runs, with their confidence intervals, are `aggregate.py`'s business, not this module's.
+The numbers are package data: six agents on 57 games with deviations, the human and random scores
+for normalisation, and five ablations on the ten most challenging games. `aggregate.py` computes the
+scores of our own runs, with confidence intervals.
 
-Human-normalised scores (HNS) are fractions here, 1 is human; only the printed tables and `table1`
-are in percent, as the paper's are.
+Human-normalised scores (HNS) are fractions here: 1 is human. Only the printed tables and `table1`
+are in percent, as in the paper.
 """
 
 import csv
@@ -28,7 +28,7 @@ TableName = Literal["table1", "atari57", "challenging10"]
 REFERENCES: tuple[Reference, ...] = get_args(Reference)
 TABLES: tuple[TableName, ...] = get_args(TableName)
 PERCENTILES = (40, 30, 20, 10, 5)
-DQN_ZOO_RANDOM = MappingProxyType({"video_pinball": 16256.9})  # all that differs from the paper's
+DQN_ZOO_RANDOM = MappingProxyType({"video_pinball": 16256.9})  # the only difference to the paper
 
 AGENTS = MappingProxyType(
     {
@@ -49,7 +49,7 @@ ABLATIONS = MappingProxyType(
         "agent57_small_trace": "Agent57 small trace",
     }
 )
-ABLATION_PARENTS = ("r2d2_retrace", "ngu", "agent57")  # what the ablations are differences from
+ABLATION_PARENTS = ("r2d2_retrace", "ngu", "agent57")  # the agents that the ablations modify
 STATISTICS = MappingProxyType(
     {
         "capped_mean": "Capped mean",
@@ -63,7 +63,7 @@ STATISTICS = MappingProxyType(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Baseline:
-    """The scores that are 1 and 0 after normalisation."""
+    """The human score, which is 1 after normalisation, and the random score, which is 0."""
 
     human: float
     random: float
@@ -71,7 +71,10 @@ class Baseline:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Published:
-    """One agent on one game; the paper does not define its deviation (MuZero has none)."""
+    """The score of one agent on one game.
+
+    The paper does not define its deviation, and gives none for MuZero.
+    """
 
     score: float
     deviation: float | None
@@ -81,7 +84,7 @@ class Published:
 
 @functools.cache
 def _rows(name: TableName) -> Mapping[str, Mapping[str, float]]:
-    """A table of the package data, by its first column."""
+    """Return a table of the package data, by its first column."""
     text = resources.files("agent57.scores").joinpath("data", f"{name}.csv").read_text("utf-8")
     header, *lines = csv.reader(text.splitlines())
     rows = {
@@ -92,12 +95,12 @@ def _rows(name: TableName) -> Mapping[str, Mapping[str, float]]:
 
 
 def suite_games(suite: Literal["atari57", "challenging10"]) -> tuple[str, ...]:
-    """The games of a suite, named as their ROMs are."""
+    """Return the games of a suite, with the names of their ROMs."""
     return tuple(_rows(suite))
 
 
 def check_reference(reference: str) -> Reference:
-    """The reference of that name."""
+    """Return the reference if it is known; otherwise raise `ConfigError`."""
     for known in REFERENCES:
         if reference == known:
             return known
@@ -105,7 +108,7 @@ def check_reference(reference: str) -> Reference:
 
 
 def baseline(game: str, reference: Reference) -> Baseline:
-    """Human and random score of one game (the paper's appendix, or dqn_zoo's `atari_data`)."""
+    """Return a game's human and random score, from the paper or from dqn_zoo's `atari_data`."""
     check_reference(reference)
     rows = _rows("atari57")
     if game not in rows:
@@ -119,18 +122,18 @@ def baseline(game: str, reference: Reference) -> Baseline:
 
 
 def human_normalised(score: float, game: str, reference: Reference) -> float:
-    """HNS = (score - random) / (human - random)."""
+    """Return HNS = (score - random) / (human - random)."""
     scale = baseline(game, reference)
     return (score - scale.random) / (scale.human - scale.random)
 
 
 def capped(hns: float) -> float:
-    """CHNS: the HNS, cut to [0, 1]."""
+    """Return CHNS: the HNS clipped to [0, 1]."""
     return min(max(hns, 0.0), 1.0)
 
 
 def published(agent: str, game: str, reference: Reference) -> Published | None:
-    """The paper's score of an agent or ablation; None for games that it did not play."""
+    """Return the paper's score of an agent or ablation; None for games that it did not play."""
     known = (*AGENTS, *ABLATIONS)
     require(agent in known, f"no published scores of {agent!r}; known are {', '.join(known)}")
     baseline(game, reference)  # an unknown game is an error, an unplayed one is not
@@ -142,9 +145,10 @@ def published(agent: str, game: str, reference: Reference) -> Published | None:
 
 
 def suite_statistics(hns: ArrayLike) -> dict[str, NDArray[np.float64]]:
-    """The rows of the paper's table 1 from one HNS per game, games along the last axis.
+    """Return the rows of the paper's table 1 from one HNS per game, games along the last axis.
 
-    All are fractions but the number of games. Percentiles interpolate linearly, as the paper's do.
+    All values are fractions, except the number of games. Percentiles interpolate linearly, as in
+    the paper.
     """
     hns = np.asarray(hns, dtype=np.float64)
     percentiles = np.percentile(hns, PERCENTILES, axis=-1)
@@ -158,13 +162,13 @@ def suite_statistics(hns: ArrayLike) -> dict[str, NDArray[np.float64]]:
 
 
 def published_hns(agent: str, games: Sequence[str], reference: Reference) -> NDArray[np.float64]:
-    """HNS of an agent on each of the games."""
+    """Return the HNS of an agent on each of the games; NaN where the agent has no score."""
     results = [published(agent, game, reference) for game in games]
     return np.array([np.nan if result is None else result.hns for result in results])
 
 
 def table1(reference: Reference) -> dict[str, dict[str, float]]:
-    """The paper's table 1, recomputed from the per-game scores: agent -> statistic, in percent."""
+    """Recompute the paper's table 1 from the scores per game: agent -> statistic, in percent."""
     games = suite_games("atari57")
     table = {}
     for agent in AGENTS:
@@ -177,7 +181,7 @@ def table1(reference: Reference) -> dict[str, dict[str, float]]:
 
 
 def published_table1() -> dict[str, dict[str, float]]:
-    """The paper's table 1 as printed: agent -> statistic, in percent."""
+    """Return the paper's table 1 as printed: agent -> statistic, in percent."""
     rows = _rows("table1").values()
     return {
         agent: {name: row[agent] for name, row in zip(STATISTICS, rows, strict=True)}
@@ -186,21 +190,21 @@ def published_table1() -> dict[str, dict[str, float]]:
 
 
 def reference_note(reference: Reference) -> str:
-    """The human and random scores in use, and the differences from other sources."""
+    """Return a note about the human and random scores in use, and how two sources differ."""
     check_reference(reference)
     means = {name: table1(name)["agent57"]["mean"] for name in REFERENCES}
     (game, theirs), ours = *DQN_ZOO_RANDOM.items(), _rows("atari57")
     source = {"agent57": "the paper's own table", "dqn_zoo": "the table of DQN Zoo"}[reference]
     return (
         f"Reference: {reference}, {source}. The two differ in 1 of {2 * len(ours)} numbers, the "
-        f"random score of {game}: {ours[game]['random']:.1f} (agent57), {theirs:.1f} (dqn_zoo); "
-        f"Agent57's mean is {means['agent57']:.2f} % with the one, {means['dqn_zoo']:.2f} % with "
-        "the other."
+        f"random score of {game}: {ours[game]['random']:.1f} (agent57), {theirs:.1f} (dqn_zoo). "
+        f"Agent57's mean is {means['agent57']:.2f} % with agent57's number, "
+        f"{means['dqn_zoo']:.2f} % with dqn_zoo's."
     )
 
 
 def scores_result(table: TableName, reference: Reference) -> dict[str, Any]:
-    """Everything a table says, ready for JSON."""
+    """Return the contents of a table, ready for JSON."""
     result: dict[str, Any] = {
         "table": table,
         "reference": check_reference(reference),

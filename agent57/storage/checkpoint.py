@@ -5,9 +5,9 @@
       000000000012.state     tensors and plain containers, read with weights_only
       000000000012.blocks    the replay blocks that were new at that checkpoint
 
-A checkpoint is what its manifest names. Blocks are written once and shared by later manifests, so a
-checkpoint of a full replay costs only what is new. Files that no manifest names are leftovers of an
-interrupted write and are removed by the next one.
+A checkpoint consists of the files that its manifest names. Blocks are written once and shared by
+later manifests, so a checkpoint of a full replay writes only new blocks. Files that no manifest
+names are leftovers of an interrupted write, and the next write removes them.
 """
 
 import contextlib
@@ -38,15 +38,15 @@ from agent57.storage.manifest import (
 from agent57.storage.segments import checksum_of, sealed_bytes
 
 _RECORD = struct.Struct("<qQ")  # block id, bytes of the message that follows
-_DIGITS = 12  # that every file's name begins with
-_READ_ATTEMPTS = 3  # of a reader whose checkpoint a running training may remove meanwhile
+_DIGITS = 12  # digits at the beginning of every file's name
+_READ_ATTEMPTS = 3  # because a running training may remove a checkpoint while it is read
 
 
 class Block(Protocol):
-    """A block of the replay, as far as a file is concerned."""
+    """A block of the replay that can be written to a file."""
 
     def to_bytes(self) -> bytes:
-        """Everything in one message."""
+        """Return the block as one message."""
         ...
 
 
@@ -57,14 +57,14 @@ class Checkpoint:
     name: str
     state: dict[str, Any]
     blocks: Iterator[tuple[int, bytes]]  # ids and messages, in ascending order
-    damaged: list[str]  # what was found in newer checkpoints that were passed over, or in this one
-    first_block: int = 0  # earlier ones are lost; 0 if it is whole
+    damaged: list[str]  # damage found in newer checkpoints that were skipped, or in this one
+    first_block: int = 0  # earlier blocks are lost; 0 if no block is lost
 
 
 class CheckpointStore:
-    """Writes checkpoints in the background, the last `keep` of them kept, and reads them back.
+    """Writes checkpoints in the background, keeps the last `keep` of them, and reads them back.
 
-    `before_commit` runs in the background too, when all but the manifest is on disk.
+    `before_commit` also runs in the background, when everything but the manifest is on disk.
     """
 
     def __init__(
@@ -77,10 +77,10 @@ class CheckpointStore:
         self._is_idle = threading.Event()
         self._is_idle.set()
         self._error: Exception | None = None
-        self._kept: dict[str, set[str]] = {}  # files of each checkpoint that counts, oldest first
-        self._segments: list[Entry] = []  # of the newest one
-        self._last_block = -1  # newest block on disk
-        self._last_number = 0  # of the names used: none is used twice, even if files are removed
+        self._kept: dict[str, set[str]] = {}  # files of each valid checkpoint, oldest first
+        self._segments: list[Entry] = []  # of the newest checkpoint
+        self._last_block = -1  # id of the newest block on disk
+        self._last_number = 0  # highest number in a name: no name is used twice
 
     @property
     def newest(self) -> str | None:
@@ -94,11 +94,11 @@ class CheckpointStore:
 
     @property
     def next_block(self) -> int:
-        """The id from which on blocks are not on disk yet, while nothing is being written."""
+        """The first block id that is not on disk yet. Valid while nothing is being written."""
         return self._last_block + 1
 
     def forget_lost(self) -> list[str]:
-        """Forget checkpoints that lack a file, as if never written; their names.
+        """Forget checkpoints that lack a file, and return their names.
 
         The next checkpoint writes all blocks again if some of them are gone.
         """
@@ -118,9 +118,9 @@ class CheckpointStore:
     ) -> None:
         """Take a snapshot in memory and write it in the background.
 
-        `blocks` are the live ones in ascending order of id; they are referred to, not copied. Those
-        on disk may be left out if `oldest_id`, of all live ones, is given. A write under way is
-        waited for; ask `wait` first how it ended.
+        `blocks` are the live blocks in ascending order of id; they are referenced, not copied.
+        Blocks on disk may be left out if `oldest_id`, the lowest id of all live blocks, is given.
+        A write under way is waited for; call `wait` first to learn how it ended.
         """
         self.wait()
         snapshot = io.BytesIO()
@@ -147,7 +147,7 @@ class CheckpointStore:
         self._is_idle.wait()
 
     def wait(self) -> OSError | None:
-        """Wait for the write under way; why it failed, if the disk was the reason."""
+        """Wait for the write under way; return the error if the disk refused, raise any other."""
         self.join()
         error, self._error = self._error, None
         if error is None or isinstance(error, OSError):
@@ -194,7 +194,7 @@ class CheckpointStore:
         self._prune()
 
     def _prune(self) -> None:
-        """Remove all but the last checkpoints, and files that none of them names."""
+        """Remove old checkpoints, and files that no kept checkpoint names."""
         for name in list(self._kept)[: -self._keep]:
             del self._kept[name]
         needed = {f"{name}.json" for name in self._kept}.union(*self._kept.values())
@@ -204,13 +204,13 @@ class CheckpointStore:
                 path.unlink()
 
     def load(self) -> Checkpoint | None:
-        """The newest checkpoint that is whole; None if none was ever written.
+        """Return the newest undamaged checkpoint; None if none was ever written.
 
-        Checkpoints share blocks, so one damaged file may spoil all of them. Then it is the newest
-        whose state is whole, with the blocks that came after the damage.
+        Checkpoints share blocks, so one damaged file may spoil all of them. Then return the newest
+        checkpoint with an undamaged state, with the blocks that come after the damage.
         """
         damaged: list[str] = []
-        spoilt: list[Path] = []  # whose state may be whole
+        spoilt: list[Path] = []  # manifests whose state may be undamaged
         manifests = _manifests(self._folder)
         for path in reversed(manifests):
             try:
@@ -254,9 +254,10 @@ class CheckpointStore:
 
 
 def newest_state(folder: Path) -> tuple[dict[str, Any], list[str]]:
-    """The newest state that is whole, read in part, and what is wrong with newer ones.
+    """Return the newest undamaged state, and what is wrong with newer states.
 
-    A training may be writing meanwhile. The replay is neither read nor verified.
+    Tensors are read when used. A training may be writing meanwhile. The replay is neither read nor
+    verified.
     """
     damaged: list[str] = []
     for _ in range(_READ_ATTEMPTS):
@@ -303,13 +304,13 @@ def _manifests(folder: Path) -> list[Path]:
 
 
 def _newest_number(folder: Path) -> int:
-    """The highest number of any file, so that no file that is still there is written over."""
+    """Return the highest number of any file. Higher numbers overwrite no existing file."""
     names = (OWN_NAME.fullmatch(path.name) for path in folder.iterdir())
     return max((int(name[1]) for name in names if name), default=0)
 
 
 def _intact(folder: Path, segments: list[Entry]) -> list[Entry]:
-    """The segments after the last damaged one."""
+    """Return the segments after the last damaged segment."""
     intact: list[Entry] = []
     for segment in segments:
         try:
@@ -321,7 +322,7 @@ def _intact(folder: Path, segments: list[Entry]) -> list[Entry]:
 
 
 def _readable(manifests: list[Path]) -> dict[str, set[str]]:
-    """The files of each checkpoint whose manifest is whole."""
+    """Return the files of each checkpoint whose manifest is undamaged."""
     kept = {}
     for path in manifests:
         try:

@@ -1,7 +1,6 @@
-"""Metrics for TensorBoard: an event file per session of a run.
+"""Writes metrics for TensorBoard: one event file per session of a run.
 
-Written here and not by TensorBoard's own writer, whose thread dies with a traceback when a disk is
-full.
+TensorBoard's own writer is not used, because its thread dies with a traceback when a disk is full.
 """
 
 import os
@@ -18,7 +17,7 @@ from agent57.storage.growing import GrowingFile
 
 
 class EventFile:
-    """Scalars over frames. Curves of an earlier session are shown up to `first_frames` only."""
+    """Writes scalars over frames. Curves of earlier sessions are shown up to `first_frames`."""
 
     def __init__(self, folder: Path, first_frames: int) -> None:
         name = f"events.out.tfevents.{time.time():017.6f}.{socket.gethostname()}.{os.getpid()}"
@@ -41,7 +40,7 @@ class EventFile:
 
 
 class _Sink:
-    """A growing file as TensorBoard's record writer wants it."""
+    """Adapts a growing file to TensorBoard's record writer."""
 
     def __init__(self, file: GrowingFile) -> None:
         self._file = file

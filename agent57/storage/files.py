@@ -9,11 +9,11 @@ from pathlib import Path
 
 
 class RunFolderLost(RuntimeError):
-    """A file of the run is no longer where it was, or no longer open: says which."""
+    """A file of the run was moved, removed or closed; the message names it."""
 
 
 def open_plain(path: Path) -> BufferedReader:
-    """Open a file for reading. Pipes, devices and folders are an OSError: they may never end."""
+    """Open a file for reading. Refuse pipes, devices and folders, which may never end."""
     file = open(path, "rb", opener=_not_waiting)  # noqa: SIM115
     if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
         file.close()
@@ -22,11 +22,11 @@ def open_plain(path: Path) -> BufferedReader:
 
 
 def _not_waiting(name: str, flags: int) -> int:
-    return os.open(name, flags | os.O_NONBLOCK)  # a pipe without a writer would wait for one
+    return os.open(name, flags | os.O_NONBLOCK)  # opening a pipe would wait for a writer
 
 
 def not_followed(name: str, flags: int) -> int:
-    """Open a file that is written; a symbolic link is an OSError, as is anything but a file."""
+    """Open a file for writing; refuse symbolic links and anything but plain files."""
     try:
         handle = os.open(name, flags | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, 0o666)
     except OSError as error:
@@ -40,23 +40,23 @@ def not_followed(name: str, flags: int) -> int:
 
 
 def make_own_folder(path: Path) -> None:
-    """Make a folder inside the run folder. A link would lead the run outside, so it is refused."""
+    """Make a folder inside the run folder. Refuse a symbolic link, which may lead outside."""
     if path.is_symlink():
         raise OSError(errno.ELOOP, "a symbolic link is not written through", str(path))
     path.mkdir(exist_ok=True)
 
 
 def write_atomic(path: Path, content: bytes) -> None:
-    """Write a file so that a reader finds the old content or the new, never a part of it."""
+    """Write a file so that a reader finds either the old or the new content, never a part."""
     write_parts(path, [content])
 
 
 def write_parts(path: Path, parts: Iterable[bytes | memoryview]) -> None:
-    """Write a file part by part under a temporary name, bring it to disk, rename it.
+    """Write a file part by part under a temporary name, sync it to disk, and rename it.
 
-    Nothing is left behind where this fails. A device, such as /dev/stdout, is not replaced.
+    Nothing is left behind if this fails. A device, such as /dev/stdout, is not replaced.
     """
-    if path.is_dir():  # "." too, which has no name
+    if path.is_dir():  # including ".", which has no name
         raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), str(path))
     if path.exists() and not path.is_file():
         raise OSError(errno.EINVAL, "not a plain file", str(path))

@@ -1,4 +1,4 @@
-"""The run folder: its configuration, its growing records, and the lock that guards them."""
+"""The run folder: its configuration, its growing journals, and the lock that guards them."""
 
 import fcntl
 import json
@@ -15,15 +15,15 @@ from agent57.storage.segments import SEGMENT_BYTES
 CONFIG_FILE = "config.json"
 CHECKPOINTS = "checkpoints"
 LOCK = ".lock"
-# Bytes at which a journal is sealed and compressed. Metrics stay in one file: they grow slowly,
-# and readers look up lines in the middle.
+# Size in bytes at which a journal is sealed and compressed. Metrics stay in one file, because they
+# grow slowly and readers look up lines in the middle.
 SEALED_AT = {"metrics.jsonl": None, "episodes.jsonl": SEGMENT_BYTES}
 JOURNALS = tuple(SEALED_AT)
 MAX_CONFIG_BYTES = 1_000_000
 
 
 def check_json(file: Path) -> None:
-    """Refuse a file that --json names and that could not be written; its folder is made."""
+    """Make the folder of the file that --json names; refuse a file that cannot be written."""
     try:
         file.parent.mkdir(parents=True, exist_ok=True)
     except OSError as error:
@@ -32,7 +32,7 @@ def check_json(file: Path) -> None:
 
 
 def check_output(option: str, file: Path) -> None:
-    """Refuse a file that an option names and that could not be written into its folder."""
+    """Refuse a file, named by an option, that cannot be written."""
     try:
         require(not file.is_dir(), f"{option} {file} cannot be written: it is a folder")
         place = file if file.exists() else file.parent
@@ -42,7 +42,7 @@ def check_output(option: str, file: Path) -> None:
 
 
 def write_json(file: Path, values: dict[str, Any]) -> None:
-    """Write numbers where --json wants them."""
+    """Write values to the file that --json names."""
     check_json(file)
     try:
         file.write_text(json.dumps(values, indent=2, allow_nan=False) + "\n", "utf-8")
@@ -59,7 +59,7 @@ def read_config(path: Path) -> Config:
 
 
 def read_config_file(file: Path) -> Config:
-    """Return the configuration that a file holds; `ConfigError` names the file."""
+    """Return the configuration in a file; errors are a `ConfigError` that names the file."""
     try:
         with open_plain(file) as opened:
             content = opened.read(MAX_CONFIG_BYTES + 1)
@@ -79,7 +79,7 @@ class RunFolder:
     def __init__(self, path: Path) -> None:
         self.path = path
         try:
-            # Not flock: processes of environments would inherit the lock and may outlive us.
+            # Not flock: processes of environments would inherit the lock and may outlive the run.
             self._lock = open(path / LOCK, "ab", buffering=0, opener=not_followed)  # noqa: SIM115
             fcntl.lockf(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
             self._identity = identity(os.fstat(self._lock.fileno()))
@@ -91,25 +91,25 @@ class RunFolder:
 
     @classmethod
     def create(cls, path: Path, config: Config) -> "RunFolder":
-        """A new run folder holding its configuration."""
+        """Make a new run folder that holds its configuration."""
         check_free(path)
         try:
             path.mkdir(parents=True, exist_ok=True)
             folder = cls(path)
-            check_free(path)  # another process may have been quicker
+            check_free(path)  # again: another process may have been quicker
             folder.write_config(config)
         except OSError as error:
             raise ConfigError(f"--out {path} cannot be written: {error.strerror}") from None
         return folder
 
     def check(self) -> None:
-        """Raise `RunFolderLost` if the folder or a file of it was taken away."""
+        """Raise `RunFolderLost` if the folder or one of its files was removed or moved."""
         check_open(self._lock.fileno(), self._identity, self.path / LOCK)
         for journal in self._journals.values():
             journal.check()
 
     def write_config(self, config: Config) -> None:
-        """Replace the configuration, in one step."""
+        """Replace the configuration in one step."""
         write_atomic(self.path / CONFIG_FILE, json.dumps(to_dict(config), indent=2).encode())
 
     def append(self, name: str, row: dict[str, Any]) -> None:
@@ -117,7 +117,7 @@ class RunFolder:
         self._journals[name].append(json.dumps(row).encode() + b"\n")
 
     def flush(self) -> dict[str, int]:
-        """Write out what the journals still hold in memory; their sizes in bytes."""
+        """Write out lines that wait in memory; return the sizes of the journals in bytes."""
         return {name: journal.flush() for name, journal in self._journals.items()}
 
     def sync(self) -> None:
@@ -126,7 +126,7 @@ class RunFolder:
             journal.sync()
 
     def checksums(self) -> dict[str, int]:
-        """CRC-32 of each journal as it was flushed."""
+        """Return the CRC-32 of each journal as it was flushed."""
         return {name: journal.checksum for name, journal in self._journals.items()}
 
     def cut_back(self, sizes: dict[str, int], checksums: dict[str, int] | None = None) -> list[str]:
@@ -145,7 +145,7 @@ class RunFolder:
         self.cut_back(dict.fromkeys(JOURNALS, 0))
 
     def close(self) -> None:
-        """Close the journals and give the folder free."""
+        """Close the journals and unlock the folder."""
         for journal in self._journals.values():
             journal.close()
         close_own(self._lock, self._identity)

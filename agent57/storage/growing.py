@@ -13,12 +13,12 @@ _CHUNK_BYTES = 1 << 20
 
 
 class GrowingFile:
-    """A file that only grows. What the disk refuses waits in memory and is tried again."""
+    """A file that only grows. Content that the disk refuses waits in memory and is tried again."""
 
     def __init__(self, path: Path, checksum: int = 0) -> None:
         self._path = path
-        self._opened: FileIO | None = None  # when it is first written to
-        self._identity = (0, 0)  # of the opened file: a descriptor may come to mean another one
+        self._opened: FileIO | None = None  # opened at the first write
+        self._identity = (0, 0)  # of the opened file: its descriptor may be reused for another
         self._waiting = bytearray()
         self.checksum = checksum  # CRC-32 of everything that was written, continued from here
         self.size = 0  # bytes in the file when it was last flushed
@@ -39,11 +39,11 @@ class GrowingFile:
     def append(self, content: bytes) -> None:
         """Add to the file at once, or with the next `flush` that the disk accepts."""
         self._waiting += content
-        with contextlib.suppress(OSError):  # not lost, and `flush` will say it
+        with contextlib.suppress(OSError):  # the content waits, and `flush` will report the error
             self.flush()
 
     def flush(self) -> int:
-        """Hand everything to the operating system; the size of the file in bytes."""
+        """Hand everything to the operating system; return the size of the file in bytes."""
         self.check()
         while self._waiting:
             num_written = self._file.write(self._waiting) or 0
@@ -57,9 +57,9 @@ class GrowingFile:
         os.fsync(self._file.fileno())
 
     def cut_back(self, size: int) -> int:
-        """Forget what came after the first `size` bytes; return how many bytes are left.
+        """Cut the file to its first `size` bytes; return how many bytes are left.
 
-        A line that is there in part only goes too, so that the next line stands alone.
+        If the file is shorter, an incomplete last line is cut too, so that the next line is whole.
         """
         self._waiting.clear()
         present = os.fstat(self._file.fileno()).st_size
@@ -68,13 +68,13 @@ class GrowingFile:
         return self.size
 
     def close(self) -> None:
-        """Close it. What still waits is lost."""
+        """Close the file. Content that still waits is lost."""
         if self._opened is not None:
             close_own(self._opened, self._identity)
 
 
 def last_line_end(path: Path) -> int:
-    """Bytes of a file up to the end of its last whole line."""
+    """Return the offset of the end of a file's last whole line."""
     with open_plain(path) as file:
         end = file.seek(0, os.SEEK_END)
         while end > 0:
@@ -88,12 +88,12 @@ def last_line_end(path: Path) -> int:
 
 
 def identity(found: os.stat_result) -> tuple[int, int]:
-    """Return the identity of a file, which its name does not change."""
+    """Return the identity of a file, which stays the same when the file is renamed."""
     return found.st_dev, found.st_ino
 
 
 def check_open(descriptor: int, opened: tuple[int, int], path: Path) -> None:
-    """Raise `RunFolderLost` unless a descriptor is open on the file that is at `path` still."""
+    """Raise `RunFolderLost` unless the descriptor is open on the file that is still at `path`."""
     try:
         is_ours = identity(os.fstat(descriptor)) == opened
     except OSError:
@@ -112,7 +112,7 @@ def check_open(descriptor: int, opened: tuple[int, int], path: Path) -> None:
 
 
 def close_own(file: IO[Any], opened: tuple[int, int]) -> None:
-    """Close a file, unless its descriptor belongs to others by now."""
+    """Close a file, unless other code has closed it and reused its descriptor."""
     with contextlib.suppress(OSError):
         if identity(os.fstat(file.fileno())) == opened:
             file.close()

@@ -1,4 +1,4 @@
-"""Reads back what a run has written down, finished or not."""
+"""Reads the records of a run, finished or not."""
 
 import contextlib
 import json
@@ -20,14 +20,14 @@ from agent57.storage.segments import Segment, contents, segments
 
 METRICS_FILE = "metrics.jsonl"
 EPISODES_FILE = "episodes.jsonl"
-_READ_ATTEMPTS = 3  # of a journal that a training may be sealing
+_READ_ATTEMPTS = 3  # because a running training may seal a journal while it is read
 
 EPISODE_TEXTS = {"source": ("actor", "evaluator"), "phase": ("train", "evaluate")}
 EPISODE_NUMBERS = (
     "lane", "arm", "beta", "gamma", "frames", "length", "return", "intrinsic_return",
 )  # fmt: skip
 
-HEAD = ("frames", "steps", "updates", "seconds")  # of a line of metrics
+HEAD = ("frames", "steps", "updates", "seconds")  # numbers of a line of metrics that are finite
 
 _NUMBERS = frozenset({int, float})  # types of JSON numbers; true and false are neither
 _episode_numbers = itemgetter(*EPISODE_NUMBERS)
@@ -37,10 +37,10 @@ Points = list[tuple[float, float]]  # (frames, value)
 
 
 def whole_rows(content: bytes, sums: frozenset[int] = frozenset()) -> tuple[list[Row], list[int]]:
-    """Return the records among JSON lines, and the numbers of the lines that hold none.
+    """Return the records among JSON lines, and the numbers of damaged lines.
 
-    Lines are compared with their checksums where there are any. A last line that is still being
-    written counts as neither.
+    Lines are compared with their checksums, if there are any. A last line that is still being
+    written is left out of both.
     """
     rows: list[Row] = []
     damaged: list[int] = []
@@ -55,10 +55,10 @@ def whole_rows(content: bytes, sums: frozenset[int] = frozenset()) -> tuple[list
 
 
 def _parsed(lines: list[bytes]) -> list[Any]:
-    """The value of each JSON line; None where there is none.
+    """Return the value of each JSON line; None for a line that is not JSON.
 
-    All lines together, as one list, take half the time of one after another. Where this fails, or
-    where a line is not one object, each line is parsed by itself.
+    Parsing all lines together, as one list, takes half the time. If this fails, or if a line is not
+    one object, each line is parsed alone.
     """
     if all(line.startswith(b"{") and line.endswith(b"}\n") for line in lines):
         found = _json(b"[" + b",".join(lines) + b"]")
@@ -75,7 +75,7 @@ def _json(content: bytes) -> Any:  # noqa: ANN401
 
 
 def is_record(row: object) -> bool:
-    """Whether this is a line of metrics or an episode: every scalar a number, nothing missing."""
+    """Whether this is a complete line of metrics or episode whose scalars are all numbers."""
     if not isinstance(row, dict):
         return False
     if not EPISODE_TEXTS.keys() & row.keys():
@@ -100,12 +100,12 @@ def _are_numbers(values: Collection[object]) -> bool:
 
 
 def _has_head(row: Row) -> bool:
-    """Whether a line of metrics says where it belongs; other numbers may be infinite."""
+    """Whether a line of metrics has frames and finite counters; other numbers may be infinite."""
     return "frames" in row and all(math.isfinite(row.get(name, 0)) for name in HEAD)
 
 
 def damage_text(file: Path, damaged: list[int]) -> str:
-    """Say which lines of a journal cannot be read."""
+    """Return a message that says which lines of a journal cannot be read."""
     some = ", ".join(map(str, damaged[:5])) + (", ..." if len(damaged) > 5 else "")
     return (
         f"{file} is damaged in line {some}"
@@ -115,9 +115,9 @@ def damage_text(file: Path, damaged: list[int]) -> str:
 
 
 def read_whole_lines(file: Path) -> tuple[list[Row], list[str]]:
-    """Return the records of a journal that can be read, and what is wrong with the others.
+    """Return the readable records of a journal, and messages about the damaged ones.
 
-    A training may seal or compress the journal meanwhile; then it is read again.
+    If a training seals or compresses the journal meanwhile, it is read again.
     """
     for _ in range(_READ_ATTEMPTS):
         before = segments(file)
@@ -146,7 +146,7 @@ def _read_journal(file: Path, sealed: list[Segment]) -> tuple[list[Row], list[st
 
 
 def read_lines(file: Path) -> list[Row]:
-    """The records of a journal; `ConfigError` if one of them is damaged."""
+    """Return the records of a journal; raise `ConfigError` if one of them is damaged."""
     rows, damage = read_whole_lines(file)
     if damage:
         raise ConfigError(damage[0])
@@ -161,7 +161,7 @@ class RunHistory:
     config: Config
     metrics: list[Row]
     episodes: list[Row]
-    damage: tuple[str, ...] = ()  # what could not be read; the records are what is whole
+    damage: tuple[str, ...] = ()  # messages about damaged records, which are left out
 
     @classmethod
     def read(cls, path: Path) -> "RunHistory":
@@ -184,16 +184,16 @@ class RunHistory:
 
     @property
     def latest(self) -> dict[str, Any]:
-        """The last line of metrics; empty before the first."""
+        """The last line of metrics; empty before the first line."""
         return self.metrics[-1] if self.metrics else {}
 
     @cached_property
     def names(self) -> list[str]:
-        """Every scalar that occurs."""
+        """Names of all scalars that occur in the metrics."""
         return list(dict.fromkeys(name for row in self.metrics for name in row))
 
     def column(self, name: str) -> Points:
-        """A scalar over frames, where it was written and is finite."""
+        """Return a scalar over frames, where it was written and is finite."""
         return [
             (row["frames"], row[name])
             for row in self.metrics
@@ -202,7 +202,7 @@ class RunHistory:
 
     @cached_property
     def arms(self) -> list[tuple[float, float]]:
-        """Each arm's beta and gamma."""
+        """Beta and gamma of each arm."""
         family = self.config.family
         return list(zip(betas(family).tolist(), gammas(family).tolist(), strict=True))
 
@@ -219,9 +219,9 @@ class RunHistory:
 
 
 def find_runs(paths: list[Path]) -> list[Path]:
-    """The run folders among the paths and below them, each once, in order.
+    """Return the run folders among the paths and below them, in order and without repeats.
 
-    Exported weights have a configuration too, but no records.
+    Folders of exported weights have a configuration but no records, so they are left out.
     """
     found: dict[Path, None] = {}
     for path in paths:

@@ -16,12 +16,12 @@ from agent57.storage.folder import RunFolder
 from agent57.storage.means import Means
 from agent57.types import Episode
 
-RECENT_EPISODES = 20  # of the actors, behind `episode/return`
-STATM = Path("/proc/self/statm")  # pages of this process, in RAM the second number
+RECENT_EPISODES = 20  # actors' latest episodes that `episode/return` is the mean of
+STATM = Path("/proc/self/statm")  # page counts of this process; the second is pages in RAM
 
 
 def resident_bytes() -> int | None:
-    """Memory of this process that lies in RAM; None where the system does not say."""
+    """Return the bytes of this process that are in RAM; None if the system does not tell."""
     if not STATM.exists():
         return None
     return int(STATM.read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
@@ -31,14 +31,14 @@ Row = dict[str, Any]  # one line of a journal
 
 
 def ignore(_: Row) -> None:
-    """Listen to nothing."""
+    """Do nothing with a line."""
 
 
 class Journal:
-    """Averages what happens between two lines of metrics.jsonl.
+    """Writes metrics and episodes, and averages scalars between two lines of metrics.
 
-    Each scalar is averaged over the times it was given. A scalar that did not occur is not in the
-    line. `on_metrics` and `on_episode` hear every line that is written.
+    Each scalar is averaged over the times it was added. A scalar that was not added is left out of
+    the line. `on_metrics` and `on_episode` get every line that is written.
     """
 
     def __init__(
@@ -57,7 +57,7 @@ class Journal:
         self._recent: deque[float] = deque(maxlen=RECENT_EPISODES)
         self._seconds_before = 0.0  # of earlier sessions of this run
         self._started = time.monotonic()
-        self._last_line = (0, 0.0)  # frames and seconds
+        self._last_line = (0, 0.0)  # frames and seconds of the last line of metrics
         self.latest: dict[str, Any] = {}
 
     @property
@@ -66,7 +66,7 @@ class Journal:
         return self._seconds_before + time.monotonic() - self._started
 
     def add(self, scalars: dict[str, float]) -> None:
-        """Average these scalars until the next line."""
+        """Add scalars to the averages of the next line."""
         self._means.add(scalars)
 
     def add_episode(self, episode: Episode) -> None:
@@ -85,7 +85,7 @@ class Journal:
         self._on_episode(row)
 
     def is_due(self, frames: int) -> bool:
-        """Whether the next line of metrics should be written: at each multiple of the interval."""
+        """Whether `frames` has passed a multiple of `log_frames` since the last line of metrics."""
         last_frames, _ = self._last_line
         return frames // self._log_frames > last_frames // self._log_frames
 
@@ -118,10 +118,10 @@ class Journal:
         return row
 
     def write_last(self, counters: dict[str, int], scalars: dict[str, float | None]) -> None:
-        """Write what happened since the last line of a finished run, if anything did.
+        """Write a last line for a finished run, if it has more frames than the line before.
 
-        Called after its last checkpoint: a run that is resumed for more frames cuts this line off
-        and goes on exactly.
+        This is called after the last checkpoint. A run that is resumed for more frames cuts this
+        line off and goes on exactly.
         """
         if counters["frames"] > self._last_line[0]:
             self.write(counters, scalars)
@@ -133,7 +133,7 @@ class Journal:
         return self._events
 
     def state_dict(self) -> dict[str, Any]:
-        """Everything needed to go on, with the journals' sizes on disk."""
+        """Return everything needed to go on, with the journals' sizes on disk."""
         return {
             **self._means.state_dict(),
             "recent": list(self._recent),
@@ -145,7 +145,7 @@ class Journal:
         }
 
     def load_state_dict(self, state: dict[str, Any]) -> list[str]:
-        """Go on from `state`; later lines on disk are cut off. What is wrong with earlier ones."""
+        """Go on from `state` and cut off later lines; return messages about damaged lines."""
         self._means.load_state_dict(state)
         self._recent = deque(map(float, state["recent"]), maxlen=RECENT_EPISODES)
         self._seconds_before = float(state["seconds"])
@@ -161,7 +161,7 @@ class Journal:
 
 
 def _checked(row: dict[str, Any]) -> dict[str, Any]:
-    """A saved line of metrics, if it is one: empty, or numbers that include the counters."""
+    """Return a saved line of metrics; refuse it unless it is empty or has the counters."""
     needed = {"frames", "updates", "frames_per_second"} if row else set()
     if not needed <= row.keys() or not all(isinstance(x, int | float) for x in row.values()):
         raise ValueError("the latest line of metrics is damaged")

@@ -1,4 +1,4 @@
-"""One journal of a run: lines that are checked one by one, and sealed when there are many."""
+"""One journal of a run: lines with a checksum each, sealed into segments when it grows long."""
 
 import contextlib
 import struct
@@ -27,12 +27,12 @@ def sums_path(journal: Path) -> Path:
 
 
 def read_sums(journal: Path) -> frozenset[int]:
-    """Return the checksums of all lines of a growing journal; empty for an older run."""
+    """Return the checksums of a growing journal's lines; older runs have none."""
     file = sums_path(journal)
     if not file.is_file() or not journal.is_file():
         return frozenset()
     with open_plain(file) as opened:
-        content = opened.read(_SUM.size * journal.stat().st_size)  # more would be forged
+        content = opened.read(_SUM.size * journal.stat().st_size)  # limit against forged files
     return frozenset(_unpacked(content))
 
 
@@ -42,19 +42,20 @@ def _unpacked(content: bytes) -> list[int]:
 
 
 def changed_lines(lines: list[bytes], sums: frozenset[int]) -> set[int]:
-    """Return the indices of lines that are not what was written.
+    """Return the indices of lines that were changed after they were written.
 
-    Lines after the last known one are not judged: a power cut may have taken their checksums.
+    Lines after the last line with a known checksum are not judged: a power cut may have lost their
+    checksums.
     """
     known = [index for index, line in enumerate(lines) if zlib.crc32(line) in sums]
     return set(range(max(known, default=-1))) - set(known)
 
 
 class JournalFile:
-    """Lines that are only ever added, with a checksum for each.
+    """A file of lines that only grows, with a checksum for each line.
 
     A journal that reaches `segment_bytes` is sealed: its file becomes a segment, and a new file
-    begins. `sync` compresses segments. Sizes and checksums are about all lines, sealed or not.
+    begins. `sync` compresses segments. Sizes and checksums include sealed lines.
     """
 
     def __init__(self, path: Path, segment_bytes: int | None = None) -> None:
@@ -62,8 +63,8 @@ class JournalFile:
         self._segment_bytes = segment_bytes
         self._lines = GrowingFile(path)
         self._sums = GrowingFile(sums_path(path))
-        self._sealed = sealed_bytes(path)  # in segments
-        self._lock = threading.Lock()  # between sealing and `sync`, which has a thread of its own
+        self._sealed = sealed_bytes(path)  # bytes in segments
+        self._lock = threading.Lock()  # between sealing and `sync`, which runs in another thread
 
     @property
     def checksum(self) -> int:
@@ -100,7 +101,7 @@ class JournalFile:
             self._sums.cut_back(0)
 
     def sync(self) -> None:
-        """Bring what was flushed to disk, and compress what is sealed."""
+        """Bring flushed lines to disk, and compress sealed segments."""
         with self._lock:
             self._lines.sync()
             self._sums.sync()
@@ -110,9 +111,9 @@ class JournalFile:
         sync_folder(self._path.parent)
 
     def cut_back(self, size: int, checksum: int | None = None) -> str:
-        """Forget what came after the first `size` bytes; what is wrong with these, "" if nothing.
+        """Cut the journal to its first `size` bytes; return what is wrong with them, or "".
 
-        The end goes first, so that an interruption leaves no hole.
+        The end is cut first, so that an interruption leaves no hole.
         """
         if sealed_bytes(self._path) > size:
             self._lines.cut_back(0)
@@ -137,11 +138,11 @@ class JournalFile:
             lines = file.read().splitlines(keepends=True)
         changed = changed_lines(lines, read_sums(self._path))
         num_known = self._sums.cut_back(min(self._sums.flush(), _SUM.size * len(lines)))
-        for line in lines[num_known // _SUM.size :]:  # of a run that kept no checksums
+        for line in lines[num_known // _SUM.size :]:  # lines of an older run have no checksums
             self._sums.append(_SUM.pack(zlib.crc32(line)))
         return changed
 
     def close(self) -> None:
-        """Close the files. What still waits is lost."""
+        """Close the files. Lines that still wait are lost."""
         self._lines.close()
         self._sums.close()

@@ -1,6 +1,6 @@
-"""The files of a checkpoint and the manifest that vouches for them, each with size and SHA-256.
+"""The files of a checkpoint, and the manifest that lists their sizes and SHA-256.
 
-Nothing here decides which checkpoint to use, or when to write one.
+`checkpoint.py` decides which checkpoint to use and when to write one.
 """
 
 import hashlib
@@ -20,16 +20,16 @@ FORMAT = 1
 MAX_MANIFEST_BYTES = 64_000_000
 OWN_NAME = re.compile(r"\.?(\d{12})\.(?:json|state|blocks)(?:\.partial)?")
 
-Entry = dict[str, Any]  # what a manifest says of one file: its name, bytes and sha256
-Manifest = dict[str, Any]  # format, counters, the entry of the state, the entries of the segments
+Entry = dict[str, Any]  # a manifest's entry for one file: its name, bytes and sha256
+Manifest = dict[str, Any]  # format, counters, entry of the state, entries of the segments
 
 
 class DamagedCheckpoint(Exception):
-    """A file differs from what was written; the text names it."""
+    """A file differs from what was written; the message names the file."""
 
 
 def write_file(path: Path, parts: Iterable[bytes | memoryview]) -> Entry:
-    """Write a file whole or not at all; what a manifest says of it."""
+    """Write a file whole or not at all; return its entry for a manifest."""
     digest, size = hashlib.sha256(), 0
 
     def measured() -> Iterator[bytes | memoryview]:
@@ -44,14 +44,14 @@ def write_file(path: Path, parts: Iterable[bytes | memoryview]) -> Entry:
 
 
 def write_manifest(path: Path, manifest: Manifest) -> None:
-    """Commit a checkpoint: a manifest with a checksum of its own, written in one step."""
+    """Commit a checkpoint: write its manifest, with a checksum of the manifest, in one step."""
     body = json.dumps({"format": FORMAT, **manifest}, sort_keys=True)
     seal = hashlib.sha256(body.encode()).hexdigest()
     write_atomic(path, json.dumps({"manifest": body, "sha256": seal}).encode())
 
 
 def read_manifest(path: Path) -> Manifest:
-    """The manifest `write_manifest` wrote; anything else is damage."""
+    """Return the manifest that `write_manifest` wrote; anything else is `DamagedCheckpoint`."""
     try:
         with open_plain(path) as file:
             envelope = json.loads(file.read(MAX_MANIFEST_BYTES))
@@ -72,7 +72,7 @@ def read_manifest(path: Path) -> Manifest:
 
 
 def _is_complete(manifest: Manifest) -> bool:
-    """Whether all fields are there and name files of this folder alone."""
+    """Whether all fields are present, and name only files of this folder."""
     counters, segments = manifest.get("counters"), manifest.get("segments")
     if not isinstance(counters, dict) or not isinstance(segments, list):
         return False
@@ -98,12 +98,12 @@ def _is_entry(entry: object) -> bool:
 
 
 def files_of(manifest: Manifest) -> set[str]:
-    """The names of the files a checkpoint consists of, but for its manifest."""
+    """Return the names of a checkpoint's files, except its manifest."""
     return {entry["file"] for entry in (manifest["state"], *manifest["segments"])}
 
 
 def verify(folder: Path, entry: Entry) -> None:
-    """Raise unless a file is as it was written. It is read piece by piece."""
+    """Raise `DamagedCheckpoint` unless a file is as it was written. It is read in pieces."""
     try:
         with open_plain(folder / entry["file"]) as file:
             size = os.fstat(file.fileno()).st_size
@@ -117,7 +117,7 @@ def verify(folder: Path, entry: Entry) -> None:
 
 
 def read_state(folder: Path, entry: Entry, *, in_part: bool = False) -> dict[str, Any]:
-    """The state in a file, if the file is as it was written. Reading it runs no code.
+    """Return the state in a file, if the file is as it was written. Reading runs no code.
 
     With `in_part`, a tensor is read from disk only when it is used.
     """
@@ -138,7 +138,7 @@ def read_state(folder: Path, entry: Entry, *, in_part: bool = False) -> dict[str
 
 
 def _check_unpacked_size(file: Path) -> None:
-    """Refuse a state that would take far more memory than its file: `torch.save` packs nothing."""
+    """Refuse a state that needs more memory than its file: `torch.save` compresses nothing."""
     with zipfile.ZipFile(file) as archive:
         if any(record.compress_type != zipfile.ZIP_STORED for record in archive.infolist()):
             raise ValueError("it is compressed, which agent57 never does")
@@ -148,7 +148,7 @@ def _check_unpacked_size(file: Path) -> None:
 
 
 def _tensors(tree: Any) -> Iterator[torch.Tensor]:  # noqa: ANN401
-    """All tensors in nested containers; a container that occurs twice is looked into once."""
+    """Yield all tensors in nested containers; a container that occurs twice is searched once."""
     waiting, seen = [tree], set()
     while waiting:
         item = waiting.pop()

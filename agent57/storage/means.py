@@ -1,4 +1,4 @@
-"""Means of scalars, each over the number of times it was added."""
+"""Means of scalars, each over the number of times that it was added."""
 
 from collections import defaultdict
 from collections.abc import Mapping
@@ -19,7 +19,7 @@ class Means:
             self._counts[name] += 1
 
     def means(self) -> dict[str, float]:
-        """The mean of each scalar since the last `clear`."""
+        """Return the mean of each scalar since the last `clear`."""
         return {name: total / self._counts[name] for name, total in self._sums.items()}
 
     def clear(self) -> None:
@@ -28,7 +28,7 @@ class Means:
         self._counts.clear()
 
     def state_dict(self) -> dict[str, Any]:
-        """Everything needed to go on."""
+        """Return everything needed to go on."""
         return {"sums": dict(self._sums), "counts": dict(self._counts)}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:

@@ -7,7 +7,7 @@
 A journal is the concatenation of its segments and the growing file. The names say which bytes a
 segment holds, so a damaged segment does not move the others. Sealing is one rename. Compression
 writes a second file and then removes the first, so a crash in between leaves two equal copies.
-`zstdcat` reads a compressed segment: each part of it is a frame with a checksum of its own.
+`zstdcat` reads a compressed segment: each part is a zstd frame with its own checksum.
 """
 
 import re
@@ -21,12 +21,12 @@ import zstandard
 
 from agent57.storage.files import open_plain, write_atomic
 
-SEGMENT_BYTES = 16_000_000  # a journal is sealed when it has grown so far
-PART_BYTES = 250_000  # of a segment that are compressed at once
-MAX_RATIO = 200  # of a compressed segment; episodes reach about 10
+SEGMENT_BYTES = 16_000_000  # size at which a journal is sealed
+PART_BYTES = 250_000  # bytes of a segment that are compressed at once
+MAX_RATIO = 200  # largest compression ratio that is accepted; episodes reach about 10
 _LEVEL = 9
 _NAME = re.compile(r"(\d{12,})-(\d{12,})\.jsonl(\.zst)?")
-_HEAD = struct.Struct("<IIII")  # magic, 8, packed bytes, bytes; zstd skips it as a user's frame
+_HEAD = struct.Struct("<IIII")  # magic, 8, packed bytes, bytes; zstd skips it as a user frame
 _MAGIC = 0x184D2A57
 
 
@@ -50,7 +50,7 @@ def segment_path(journal: Path, start: int, end: int) -> Path:
 
 
 def segments(journal: Path) -> list[Segment]:
-    """Return the sealed parts of a journal in order, each byte once."""
+    """Return the sealed parts of a journal in order, without second copies."""
     found: list[Segment] = []
     for segment in _all_files(journal):
         if segment.start >= (found[-1].end if found else 0):
@@ -59,7 +59,7 @@ def segments(journal: Path) -> list[Segment]:
 
 
 def _all_files(journal: Path) -> list[Segment]:
-    """Return all segments in order, with second copies that a crash has left."""
+    """Return all segments in order, including second copies that a crash left behind."""
     found = []
     for path in sorted(journal.parent.glob(f"{journal.stem}.*.jsonl*")):
         name = _NAME.fullmatch(path.name.removeprefix(f"{journal.stem}."))
@@ -69,12 +69,12 @@ def _all_files(journal: Path) -> list[Segment]:
 
 
 def sealed_bytes(journal: Path) -> int:
-    """Return how many bytes of a journal lie in segments."""
+    """Return how many bytes of a journal are in segments."""
     return max((segment.end for segment in segments(journal)), default=0)
 
 
 def cut_segments(journal: Path, size: int) -> None:
-    """Shorten the sealed part of a journal to `size` bytes, the end first."""
+    """Shorten the sealed part of a journal to `size` bytes, beginning at its end."""
     for segment in reversed(_all_files(journal)):
         if segment.end > size:
             if segment.start < size:
@@ -86,7 +86,7 @@ def cut_segments(journal: Path, size: int) -> None:
 
 
 def pack(segment: Segment) -> None:
-    """Compress a segment; a crash or a full disk leaves it as it was."""
+    """Compress a segment; a crash or a full disk leaves the segment as it was."""
     compressor = zstandard.ZstdCompressor(level=_LEVEL, write_checksum=True)
     packed = bytearray()
     with open_plain(segment.path) as file:
@@ -103,7 +103,7 @@ def _packed_path(segment: Segment) -> Path:
 
 
 def contents(segment: Segment) -> Iterator[tuple[bytes, str]]:
-    """Yield a segment in parts of whole lines, each with its fault ("" if there is none)."""
+    """Yield the parts of a segment, each in whole lines and with a message if damaged, or ""."""
     try:
         with open_plain(segment.path) as file:
             content = file.read()
@@ -129,7 +129,7 @@ def contents(segment: Segment) -> Iterator[tuple[bytes, str]]:
 
 
 def _part(content: bytes, place: int) -> tuple[bytes | None, int]:
-    """Return the part at a place and its packed size; None if damaged, 0 if its head is."""
+    """Return the part at a place and its packed size; None if damaged, size 0 if its head is."""
     head = content[place : place + _HEAD.size]
     if len(head) < _HEAD.size:
         return None, 0
@@ -147,13 +147,13 @@ def _part(content: bytes, place: int) -> tuple[bytes | None, int]:
 
 
 def _next_part(content: bytes, place: int) -> int:
-    """Return where the next head is, or the end."""
+    """Return the place of the next head, or the end."""
     found = content.find(_MAGIC.to_bytes(4, "little"), place + 1)
     return found if found >= 0 else len(content)
 
 
 def stream(journal: Path) -> Iterator[bytes]:
-    """Yield the undamaged parts of a journal piece by piece, its segments first."""
+    """Yield the undamaged parts of a journal in pieces, segments first."""
     for segment in segments(journal):
         for content, _ in contents(segment):
             yield content
@@ -164,7 +164,7 @@ def stream(journal: Path) -> Iterator[bytes]:
 
 
 def checksum_of(journal: Path, size: int) -> int:
-    """CRC-32 of the first `size` bytes of a journal, or of all if there are fewer."""
+    """Return the CRC-32 of the first `size` bytes of a journal, or of all if it is shorter."""
     checksum = 0
     for chunk in stream(journal):
         checksum = zlib.crc32(chunk[:size], checksum)

@@ -1,7 +1,7 @@
 """Follows the records of a run while another process writes them, without a lock.
 
-A week of training leaves hundreds of megabytes. Long metrics are sampled line by line, and only the
-evaluator's scores are taken from the episodes, so that opening such a run takes a moment.
+A week of training leaves hundreds of megabytes of records. Long metrics are sampled line by line,
+and only the evaluator's scores are taken from the episodes, so that opening a long run is quick.
 """
 
 import math
@@ -24,16 +24,16 @@ Row = dict[str, Any]
 MAX_ROWS = 1500  # lines of metrics that are kept in memory
 SAMPLED_BYTES = 8_000_000  # longer metrics are sampled instead of read
 CHUNK_BYTES = 16_000_000  # of the episodes, read at a time
-EVALUATED = b'"evaluate"'  # in every line of an evaluation episode, in no other
+EVALUATED = b'"evaluate"'  # occurs in lines of evaluation episodes only
 
 
 class GrowingLines:
-    """Whole lines of a growing file, each once. Starts over when the file was cut back."""
+    """Reads whole lines of a growing file, each once. Starts over if the file was cut back."""
 
     def __init__(self, file: Path) -> None:
         self._file = file
         self.offset = 0  # bytes read so far
-        self._last = b""  # the end of the bytes read: a file that differs there was cut back
+        self._last = b""  # the last bytes read: if they differ in the file, it was cut back
 
     def read(self, size: int = -1) -> tuple[bytes, bool]:
         """Return new whole lines, up to about `size` bytes, and whether the file starts over."""
@@ -54,7 +54,7 @@ class GrowingLines:
         return content, restarts
 
     def skip_to_end(self) -> int:
-        """Count everything up to the last line break as read; return that size in bytes."""
+        """Count everything up to the last line break as read; return its size in bytes."""
         with open_plain(self._file) as file:
             size = file.seek(0, os.SEEK_END)
             start = max(0, size - 1_000_000)
@@ -74,16 +74,16 @@ class GrowingLines:
 
 
 class GrowingJournal:
-    """Whole lines of a growing journal, its sealed segments first, each line once.
+    """Reads whole lines of a growing journal, sealed segments first, each line once.
 
-    Starts over when the journal was cut back.
+    Starts over if the journal was cut back.
     """
 
     def __init__(self, file: Path) -> None:
         self._file = file
         self._lines = GrowingLines(file)
         self._done = 0  # bytes of the journal before the growing file, all read
-        self.damage: list[str] = []  # what could not be read of the segments
+        self.damage: list[str] = []  # messages about damaged parts of segments
 
     def read(self, size: int) -> tuple[bytes, bool]:
         """Return new whole lines, about `size` bytes, and whether the journal starts over."""
@@ -106,7 +106,7 @@ class GrowingJournal:
         return self.read(size)[0], True
 
     def _read_segment(self, segment: Segment, place: int) -> bytes:
-        """Return what follows a place. Damage is in whole lines, so it is counted from the end."""
+        """Return the content after a place, counted from the end, as damaged lines are missing."""
         parts = list(contents(segment))
         self.damage += [wrong for _, wrong in parts if wrong]
         content = b"".join(part for part, _ in parts)
@@ -114,24 +114,24 @@ class GrowingJournal:
 
 
 class RunTail:
-    """The records of one run, brought up to date by `poll`."""
+    """The records of one run, which `poll` brings up to date."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
-        self._config_time = 0  # when the configuration that was read had been written
+        self._config_time = 0  # modification time of the configuration that was read
         self.config: Config = self._read_config()
         self._metrics_file = path / METRICS_FILE
         self._metrics = GrowingLines(self._metrics_file)
         self._episodes = GrowingJournal(path / EPISODES_FILE)
         self._rows: list[Row] = []
         self._evaluations: list[Row] = []
-        self.is_sampled = False  # whether `_rows` are a part of the lines only
+        self.is_sampled = False  # whether `_rows` holds only a part of the lines
         self._num_damaged = {METRICS_FILE: 0, EPISODES_FILE: 0}  # lines that were left out
 
     def poll(self) -> bool:
-        """Read what is new since the last call; return whether there was anything."""
+        """Read new records and configuration; return whether anything was new."""
         has_config = changed_at(self.path / CONFIG_FILE) != self._config_time
-        if has_config:  # resumed with more frames, or another run in the same folder
+        if has_config:  # the run was resumed with more frames, or replaced by another run
             self.config = self._read_config()
         has_metrics, has_episodes = self._poll_metrics(), self._poll_episodes()
         return has_config or has_metrics or has_episodes
@@ -168,7 +168,7 @@ class RunTail:
 
     @property
     def latest(self) -> Row:
-        """The last line of metrics; empty before the first."""
+        """The last line of metrics; empty before the first line."""
         return self._rows[-1] if self._rows else {}
 
     def _poll_metrics(self) -> bool:
@@ -184,7 +184,7 @@ class RunTail:
             self._rows, self.is_sampled = [], False
         self._rows += self._parsed(content, METRICS_FILE)
         while len(self._rows) > 2 * MAX_ROWS:
-            self._rows = self._rows[-1::-2][::-1]  # every second, the last among them
+            self._rows = self._rows[-1::-2][::-1]  # every second row, including the last
             self.is_sampled = True
         return bool(content) or restarts
 
@@ -207,7 +207,7 @@ class RunTail:
 
 
 def between(evaluations: list[Row], first: float, last: float) -> list[Row]:
-    """Return the episodes between two numbers of frames, and those their means look back on."""
+    """Return the episodes between two numbers of frames, and earlier ones that means need."""
     rows = sorted(evaluations, key=lambda row: row["frames"])
     start = bisect_left(rows, first, key=lambda row: row["frames"])
     end = bisect_right(rows, last, key=lambda row: row["frames"])
@@ -215,12 +215,12 @@ def between(evaluations: list[Row], first: float, last: float) -> list[Row]:
 
 
 def changed_at(file: Path) -> int:
-    """When a file was written, in nanoseconds; 0 for a file that is not there."""
+    """Return a file's modification time in nanoseconds; 0 if there is no file."""
     return file.stat().st_mtime_ns if file.exists() else 0
 
 
 def size_of(file: Path) -> int:
-    """Size in bytes; 0 for a file that is not there."""
+    """Return a file's size in bytes; 0 if there is no file."""
     return file.stat().st_size if file.exists() else 0
 
 
@@ -230,7 +230,7 @@ def parsed(content: bytes) -> list[Row]:
 
 
 def lines_with(mark: bytes, content: bytes) -> Iterator[bytes]:
-    """Yield the lines that hold `mark`. Searching is far faster than parsing every line."""
+    """Yield the lines that contain `mark`. Searching is far faster than parsing every line."""
     place = content.find(mark)
     while place >= 0:
         end = content.find(b"\n", place) + 1
@@ -239,7 +239,7 @@ def lines_with(mark: bytes, content: bytes) -> Iterator[bytes]:
 
 
 def sample_lines(path: Path, start: int, end: int, count: int) -> list[bytes]:
-    """Return whole lines at evenly spaced places between two offsets, the last line among them."""
+    """Return whole lines at evenly spaced places between two offsets, including the last line."""
     with open_plain(path) as file:
         if end - start <= SAMPLED_BYTES:
             file.seek(start)
@@ -258,7 +258,7 @@ def sample_lines(path: Path, start: int, end: int, count: int) -> list[bytes]:
 
 
 def find_frames(path: Path, frames: float) -> int:
-    """Return the offset of the first line with at least so many frames, by bisection."""
+    """Return the offset of the first line with at least `frames` frames, by bisection."""
     with open_plain(path) as file:
         low, high = 0, file.seek(0, os.SEEK_END)
         while low < high:
@@ -278,6 +278,6 @@ def find_frames(path: Path, frames: float) -> int:
 
 
 def _frames(line: bytes) -> float:
-    """Frames of a line; a damaged one counts as the first."""
+    """Return the frames of a line; 0 for a damaged line."""
     rows = parsed(line)
     return rows[0]["frames"] if rows else 0.0

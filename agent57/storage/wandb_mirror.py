@@ -1,7 +1,7 @@
 """Mirrors a run to Weights & Biases by following its own records.
 
-A thread reads new lines of metrics.jsonl, so training does not know of it and cannot be held up by
-a slow network. The package is optional.
+A thread reads new lines of metrics.jsonl, so a slow network cannot delay training. The package
+wandb is optional.
 """
 
 import json
@@ -16,7 +16,7 @@ POLL_SECONDS = 2.0
 
 
 def import_wandb() -> Any:  # noqa: ANN401
-    """The package, or one line that says how to get it."""
+    """Return the package wandb; if it is missing, raise an error that says how to install it."""
     try:
         import wandb
     except ImportError:
@@ -25,7 +25,7 @@ def import_wandb() -> Any:  # noqa: ANN401
 
 
 class WandbMirror:
-    """Sends each new line of a run's metrics, from `with` to its end."""
+    """Sends each new line of a run's metrics, within a `with` block."""
 
     def __init__(self, path: Path, config: Config) -> None:
         self._wandb = import_wandb()
@@ -33,7 +33,7 @@ class WandbMirror:
         self._config = config
         self._file = path / "metrics.jsonl"
         self._offset = self._file.stat().st_size if self._file.exists() else 0
-        self._run: Any = None  # begun with the first line: a run that never starts leaves nothing
+        self._run: Any = None  # begun with the first line, so a run that fails to start sends none
         self._is_over = threading.Event()
         self._thread = threading.Thread(target=self._follow, name="wandb", daemon=True)
 
@@ -53,9 +53,9 @@ class WandbMirror:
         self.send_new_lines()
 
     def send_new_lines(self) -> None:
-        """Send new lines since the last call; an incomplete line waits for its end.
+        """Send new lines since the last call. An incomplete line is sent when it is complete.
 
-        A run that is resumed may have cut off the lines after its checkpoint.
+        The file may be shorter than before: resuming a run cuts off lines after its checkpoint.
         """
         if not self._file.exists():
             return

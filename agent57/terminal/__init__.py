@@ -1,1 +1,1 @@
-"""Views of long work in a terminal."""
+"""Views of runs and of other long work in a terminal."""

@@ -21,16 +21,16 @@ class EvaluationView:
         say(self._console, text)
 
     def progress(self, path: Path, num_episodes: int) -> ProgressView:
-        """Return the view that counts the episodes."""
+        """Return a view that counts the finished episodes."""
         return ProgressView(self._console, f"playing {path}", num_episodes)
 
     def show(self, result: dict[str, Any]) -> None:
-        """Print the table of the numbers."""
+        """Print a table of the results."""
         self._console.print(_table(result))
 
 
 def _spread(result: dict[str, Any]) -> str:
-    """Write the mean return, and how it varies if there are several episodes."""
+    """Write the mean return, and its spread if there are several episodes."""
     mean = f"{result['return_mean']:,.2f}"
     if result["num_episodes"] == 1:
         return mean

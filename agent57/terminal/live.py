@@ -1,4 +1,4 @@
-"""The view of a run in a terminal while the run goes on."""
+"""The live view of a run in a terminal."""
 
 from typing import Any
 
@@ -12,7 +12,7 @@ from rich.text import Text
 
 from agent57.config import Config
 
-ACTORS_SHOWN = 8  # by name
+ACTORS_SHOWN = 8  # actors with a line of their own in the view of a cluster
 
 
 def duration(seconds: float) -> str:
@@ -23,7 +23,7 @@ def duration(seconds: float) -> str:
 
 
 class TerminalView:
-    """Shows a live panel on a terminal; elsewhere one line per line of metrics."""
+    """Shows a live panel on a terminal; elsewhere prints one line per line of metrics."""
 
     def __init__(self, config: Config, console: Console, title: str) -> None:
         self._config = config
@@ -61,7 +61,7 @@ class TerminalView:
 
     def _remaining(self, frames: int, latest: dict[str, Any]) -> str:
         rate = latest.get("frames_per_second", 0.0)
-        left = max(0, self._config.run.frames - frames)  # the last steps may go beyond
+        left = max(0, self._config.run.frames - frames)  # the last steps may exceed the total
         return duration(left / rate) if rate > 0 else "unknown"
 
     def _line(self, row: dict[str, Any]) -> str:
@@ -132,7 +132,7 @@ class TerminalView:
 
 
 def cluster_panel(live: dict[str, float]) -> RenderableType:
-    """Show who plays and learns on a cluster, who waits for whom, and what was lost."""
+    """Show which parts of a cluster work, which part waits, and what was lost."""
 
     def shown(name: str, pattern: str = "{:,.0f}") -> str:
         return pattern.format(live[f"cluster/{name}"]) if f"cluster/{name}" in live else "-"

@@ -1,4 +1,4 @@
-"""Lines of text, and the progress of a long command: a bar on a terminal, else a line at times."""
+"""Prints text and the progress of a long command: a bar on a terminal, otherwise lines."""
 
 import time
 from contextlib import AbstractContextManager, nullcontext
@@ -13,14 +13,14 @@ LINE_SECONDS = 15.0
 
 
 def waiting(console: Console, text: str) -> AbstractContextManager[object]:
-    """Show on a terminal that work goes on, until the block ends; elsewhere show nothing."""
+    """Show a spinner on a terminal until the block ends; elsewhere show nothing."""
     if not console.is_terminal or console.quiet:
         return nullcontext()
     return console.status(Text(f"{text} ..."), spinner="dots")
 
 
 def say(console: Console, text: str, style: str | None = None) -> None:
-    """Print a text as it is: no markup, no highlights, no line breaks of its own."""
+    """Print a text unchanged: without markup, highlights or additional line breaks."""
     console.print(text, style=style, markup=False, highlight=False, soft_wrap=True)
 
 

@@ -1,1 +1,1 @@
-"""Trained runs: load them, play them, evaluate them."""
+"""Loads, plays and evaluates trained runs."""

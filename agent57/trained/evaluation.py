@@ -25,18 +25,18 @@ from agent57.video.film import EpisodeCamera, check_video
 from agent57.video.overlay import Overlay
 
 MAX_LANES = 16
-FPS_ATARI = 15  # 60 Hz, an action every four frames: as fast as a person plays
+FPS_ATARI = 15  # real time: 60 Hz with an action every four frames
 FPS = 10
-VIDEO_FOLDER = "videos"  # in the run folder, where the report looks for them
+VIDEO_FOLDER = "videos"  # in the run folder, where the report looks for videos
 
 
 @dataclass(frozen=True, kw_only=True)
 class Trial:
-    """How many episodes to play, with which arm, and what to write."""
+    """Settings of an evaluation: how many episodes, with which arm, and what to write."""
 
     episodes: int = 10
-    arm: int | None = None  # the evaluator's best
-    epsilon: float | None = None  # the evaluator's
+    arm: int | None = None  # None: the evaluator's best arm
+    epsilon: float | None = None  # None: the evaluator's epsilon
     seed: int = 0
     video: Path | None = None
     overlay: bool = True
@@ -52,7 +52,7 @@ class Trial:
 
 
 class Film:
-    """The first episode of lane 0, as a video."""
+    """Films the first episode of lane 0."""
 
     def __init__(self, file: Path, overlay: Overlay | None) -> None:
         self._file = file
@@ -100,10 +100,10 @@ def play_episodes(
 ) -> list[Episode]:
     """Play the first `num_episodes` episodes that begin, and return them in that order.
 
-    on_end: called with the number of an episode that has just ended, and with its lane
+    on_end: called with the number and the lane of an episode that has just ended
 
-    The first episodes to end would be a biased sample: the short ones. Lanes without a further
-    episode to play go on, because all lanes step together.
+    The episodes that end first would be a biased sample, because they are short. Lanes without a
+    further episode to play go on, because all lanes step together.
     """
     num_begun = 0
     number = np.full(env.num_lanes, -1)  # of the episode in each lane
@@ -173,7 +173,7 @@ def _film(run: TrainedRun, arm: int, trial: Trial) -> Film | None:
 
 
 def _keep_in_run(video: Path, path: Path, view: EvaluationView) -> None:
-    """Keep a copy where the report finds it, unless the run folder cannot be written."""
+    """Copy the video to the run folder for the report, unless the folder cannot be written."""
     if path.resolve() in video.resolve().parents:
         return
     folder = path / VIDEO_FOLDER

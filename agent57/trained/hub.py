@@ -1,4 +1,4 @@
-"""Policies on the Hugging Face Hub: one file, its configuration, and a card made from the run.
+"""Uploads policies to the Hugging Face Hub, with a model card, and loads them from there.
 
 The Hub's client is an extra (`pip install 'agent57[hub]'`) and is imported when it is needed.
 """
@@ -20,7 +20,7 @@ class HubClient(Protocol):
     """The part of `huggingface_hub.HfApi` that is used here."""
 
     def create_repo(self, repo_id: str, *, private: bool | None, exist_ok: bool) -> object:
-        """Make a repository, unless it is there."""
+        """Make a repository, unless it exists."""
         ...
 
     def upload_folder(self, *, repo_id: str, folder_path: str, commit_message: str) -> object:
@@ -42,7 +42,7 @@ def push_to_hub(
 ) -> None:
     """Upload the policy of a run folder or file, with a model card, to `repo_id`.
 
-    evaluation: what `run.evaluate()` returned; its score goes into the card
+    evaluation: the result of `run.evaluate()`, whose score goes into the card
     """
     run = read_trained(Path(path))
     client = client or _client()
@@ -64,7 +64,7 @@ def load_from_hub(
     client: HubClient | None = None,
     **options: Any,  # noqa: ANN401
 ) -> Policy:
-    """Load a policy that `push_to_hub` uploaded. No code of the repository runs.
+    """Load a policy that `push_to_hub` uploaded. No code from the repository runs.
 
     revision: a branch, tag or commit
     options: as in `agent57.load`
@@ -74,7 +74,7 @@ def load_from_hub(
 
 
 def model_card(run: TrainedRun, repo_id: str, evaluation: dict[str, Any] | None) -> str:
-    """Write the card: what was trained, its score, and how to use it. The head is for search."""
+    """Return the model card: the training, its score, how to use it, and a header for search."""
     config = run.config
     title = f"{config.run.agent} on {config.env.name}"
     head = {
@@ -91,7 +91,7 @@ def model_card(run: TrainedRun, repo_id: str, evaluation: dict[str, Any] | None)
             f"{evaluation['num_episodes']} episodes, epsilon {evaluation['epsilon']:g}, "
             f"seed {evaluation['seed']}."
         )
-    # A block of JSON is valid YAML, and a name in it cannot break out of it.
+    # JSON is valid YAML, and escapes names so that they cannot end the header.
     return f"""---
 {json.dumps(head, indent=2)}
 ---

@@ -4,9 +4,9 @@
     state = policy.initial_state()
     action, state = policy.act(observation, state, reward=0.0, first=True)
 
-A policy is the agent's own player, with given observations in place of an environment. So it sees
-what the agent saw in training: previous action, previous rewards, and the novelty that its own
-curiosity finds in the observations. It does not learn.
+A policy is the agent's own player, with observations from the caller instead of an environment. So
+it has the same inputs as in training: previous action, previous rewards, and the novelty that its
+own curiosity finds in the observations. It does not learn.
 """
 
 import warnings
@@ -27,7 +27,7 @@ from agent57.types import EnvSpec
 
 
 class GivenObservations:
-    """Takes the place of a player's environment; observations come from outside."""
+    """Replaces a player's environment; the caller provides the observations."""
 
     def __init__(self, spec: EnvSpec, num_lanes: int) -> None:
         self.spec = spec
@@ -35,11 +35,11 @@ class GivenObservations:
         self.observation = np.zeros((num_lanes, *spec.observation_shape), spec.observation_dtype)
 
     def reset(self, lanes: np.ndarray, seeds: np.ndarray) -> np.ndarray:
-        """Return the observations that were put in."""
+        """Return the observations that the caller provided."""
         return self.observation
 
     def step(self, action: np.ndarray) -> Step:
-        """Refuse: there are no rules to play by."""
+        """Refuse: there is no environment to step."""
         raise NotImplementedError
 
     def render(self, lane: int) -> np.ndarray:
@@ -47,18 +47,18 @@ class GivenObservations:
         raise NotImplementedError
 
     def running_episode(self, lane: int) -> None:
-        """Return nothing: no episode is played here."""
+        """Return None: no episode is played here."""
 
     def state_dict(self) -> dict[str, Any]:
-        """Nothing to save."""
+        """Return an empty state: there is nothing to save."""
         return {}
 
     def load_state_dict(self, state: dict[str, Any]) -> np.ndarray:
-        """Nothing to restore; all lanes are as they were."""
+        """Restore nothing, and report success for all lanes."""
         return np.ones(self.num_lanes, bool)
 
     def close(self) -> None:
-        """Nothing to release."""
+        """Do nothing: there is nothing to release."""
 
 
 class PolicyState:
@@ -71,7 +71,7 @@ class PolicyState:
         self.given = given
         self.player = player
         self.is_batch = is_batch
-        self.decision: Decision | None = None  # the next rewards will answer it
+        self.decision: Decision | None = None  # the latest decision, whose reward comes next
 
     @property
     def intrinsic(self) -> dict[str, Any]:
@@ -162,7 +162,7 @@ class Policy:
         if given.shape != shape:
             raise ValueError(
                 f"{spec.name} is observed as {spec.observation_dtype} {shape}, got shape "
-                f"{given.shape}; policy.make_env() gives observations as the agent sees them"
+                f"{given.shape}; policy.make_env() gives observations of the right shape"
             )
         if spec.observation_dtype == "uint8" and given.dtype != np.uint8:
             raise ValueError(f"{spec.name} is observed as uint8, got {given.dtype}")
@@ -190,11 +190,11 @@ def load(
     device: str = "auto",
     trust: bool = False,
 ) -> Policy:
-    """Load the policy of a run folder or of a saved file.
+    """Load the policy of a run folder or of a policy file.
 
     arm: arm j of the family; by default the arm that the evaluator found best
     epsilon: probability of a random action (the paper evaluates with 0.01)
-    seed: of random actions, and of the "previous action" an episode begins with, as in training
+    seed: seed of random actions, and of the random "previous action" at the start of an episode
     trust: run the code of an environment that is not an installed package
     """
     run = read_trained(Path(path))

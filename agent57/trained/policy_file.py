@@ -1,7 +1,7 @@
 """A trained policy as one small file, without replay and optimisers.
 
-The file holds tensors and plain containers and is read with `weights_only`: opening it runs no
-code. It carries the observation and action spec, so acting needs no environment.
+The file holds tensors and plain containers and is read with `weights_only`, so opening it runs no
+code. It includes the task's observation and action spec, so acting needs no environment.
 """
 
 import io
@@ -55,10 +55,11 @@ def write_policy(run: TrainedRun, spec: EnvSpec, file: Path, *, half: bool = Fal
 
 
 def read_policy(file: Path) -> TrainedRun:
-    """Read what `write_policy` wrote; `ConfigError` for anything else."""
+    """Read a file that `write_policy` wrote; raise `ConfigError` for any other file."""
     content = _read(file)
     said = (content.get("format"), content.get("version"))
-    is_known = (*map(type, said),) == (str, int) and said == (FORMAT, VERSION)  # no tensors
+    # A tensor must not be compared: its result is not True or False.
+    is_known = (*map(type, said),) == (str, int) and said == (FORMAT, VERSION)
     require(
         is_known,
         f"{file} is no policy of this agent57: it says {_shortened(said[0])}, version "
@@ -81,12 +82,12 @@ def read_policy(file: Path) -> TrainedRun:
 
 
 def read_trained(path: Path) -> TrainedRun:
-    """Read a trained run from its folder, or from the file of its policy."""
+    """Read a trained run from its folder, or from a policy file."""
     return read_policy(path) if path.is_file() else TrainedRun.load(path)
 
 
 def _spec(values: dict[str, Any]) -> EnvSpec:
-    """Return a task as `asdict` wrote it, after checking that it can be one."""
+    """Return the spec that `asdict` wrote, after checking its types and sizes."""
     known: dict[str, Any] = {}
     for name, kind in get_type_hints(EnvSpec).items():
         if name in values:
@@ -107,7 +108,7 @@ def _spec(values: dict[str, Any]) -> EnvSpec:
 
 
 def _shortened(value: object) -> str:
-    """Return a value of a foreign file on one line."""
+    """Return a value from a foreign file, shortened to one line."""
     return " ".join(repr(value)[:80].split())
 
 
@@ -129,6 +130,6 @@ def _read(file: Path) -> dict[str, Any]:
         raise
     except OSError as error:
         raise ConfigError(f"{file} cannot be read: {error.strerror or error}") from None
-    except Exception as error:  # whatever a foreign file makes the reader trip over
+    except Exception as error:  # any error that a foreign file causes in the reader
         reason = (str(error).splitlines() or [type(error).__name__])[0]
         raise ConfigError(f"{file} is no policy: {reason}") from None

@@ -1,4 +1,4 @@
-"""A trained run that can play: the parts of a checkpoint that acting needs."""
+"""A trained run, reduced to the parts of a checkpoint that acting needs."""
 
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -30,26 +30,26 @@ ROLES = (Role.TRIAL_EPISODES, Role.TRIAL_ACTIONS)
 
 
 def evaluator_state(parts: dict[str, Any]) -> dict[str, Any]:
-    """Return an evaluator's state; of one that hung, what a successor would take over."""
+    """Return the evaluator's state, or its lasting state if it did not answer."""
     found: dict[str, Any] = parts["evaluator"] or parts["evaluator_lasting"]
     return found
 
 
 @dataclass(frozen=True, kw_only=True)
 class TrainedRun:
-    """The newest whole checkpoint of a run, or a policy that was saved to a file."""
+    """The newest undamaged checkpoint of a run, or a policy that was saved to a file."""
 
     path: Path  # the run folder, or the file
     config: Config
     counters: dict[str, int]  # frames, steps and updates of training
     weights: Weights
     best_arm: int  # of the evaluator's bandit
-    curiosity: dict[str, Any] | None  # the evaluator's; its running scales carry over
-    spec: EnvSpec | None = None  # of the task; a run folder does not hold it
-    damaged: tuple[str, ...] = ()  # what is wrong with newer checkpoints, which were passed over
+    curiosity: dict[str, Any] | None  # state of the evaluator's curiosity, for its running scales
+    spec: EnvSpec | None = None  # of the task; None if it was read from a run folder
+    damaged: tuple[str, ...] = ()  # what is wrong with newer checkpoints, which were skipped
 
     def __post_init__(self) -> None:
-        """Check what a forged file could hold; `make_networks` checks the weights."""
+        """Check values that a forged file may hold; `make_networks` checks the weights."""
         for name in COUNTERS:
             check_type(int, self.counters.get(name), f"counters.{name}")
         check_type(int, self.best_arm, "best_arm")
@@ -60,7 +60,7 @@ class TrainedRun:
 
     @classmethod
     def load(cls, path: Path) -> "TrainedRun":
-        """Read a run folder; `ConfigError` if it holds no run or no usable checkpoint."""
+        """Read a run folder; raise `ConfigError` without a run or a usable checkpoint."""
         config = read_config(path)
         state, damaged = newest_state(path / CHECKPOINTS)
         check_same_config(config, state)
@@ -88,7 +88,7 @@ class TrainedRun:
             ) from None
 
     def choose_arm(self, arm: int | None) -> int:
-        """Return the arm asked for, or the evaluator's best."""
+        """Return `arm`, or the evaluator's best arm if it is None."""
         if arm is None:
             return self.best_arm
         last = self.config.family.arms - 1
@@ -96,7 +96,7 @@ class TrainedRun:
         return arm
 
     def task(self) -> EnvSpec:
-        """Return the spec of the task; for a run folder the environment is made to ask it."""
+        """Return the spec of the task. A run folder does not hold it: make the environment."""
         if self.spec is not None:
             return self.spec
         try:
@@ -133,11 +133,11 @@ class TrainedRun:
         return networks
 
     def _check_shapes(self, spec: EnvSpec) -> None:
-        """Compare weights with the configuration, which could ask for networks of any size.
+        """Compare the weights with the configuration, before networks of any size are made.
 
         Networks on the device "meta" take no memory.
         """
-        if self.config.network.own_torso:  # code that need not know this device
+        if self.config.network.own_torso:  # user code, which may not support this device
             return
         with torch.device("meta"):
             wanted = make_networks(self.config, spec).state_dict()

@@ -1,7 +1,7 @@
-"""Films an episode: the game in colour, and beside it the agent's values and novelty.
+"""Films an episode: the game in colour, with the agent's values and novelty beside it.
 
-MP4 needs the ffmpeg of `imageio-ffmpeg` (the `report` extra), GIF needs Pillow. No game is played
-here.
+MP4 needs the ffmpeg of `imageio-ffmpeg` (the `report` extra), GIF needs Pillow. The caller plays
+the game.
 """
 
 import os
@@ -18,11 +18,11 @@ from agent57.types import Played
 from agent57.video.overlay import Overlay, enlarge
 
 FORMATS = (".mp4", ".gif")
-MAX_GIF_FRAMES = 900  # a GIF is held in memory and grows without bound
+MAX_GIF_FRAMES = 900  # a GIF is held in memory, so its length needs a limit
 
 
 def check_video(file: Path) -> None:
-    """Refuse a video that could not be written, before anything is played."""
+    """Refuse a video file that cannot be written, before any episode is played."""
     require(file.suffix in FORMATS, f"--video {file} must end in {' or '.join(FORMATS)}")
     if file.suffix == ".mp4":
         _ffmpeg()
@@ -48,10 +48,10 @@ def _ffmpeg() -> Any:  # noqa: ANN401
 
 
 class Writer(Protocol):
-    """Takes pictures one after another."""
+    """Writes pictures one after another to a file."""
 
     def add(self, picture: np.ndarray) -> None:
-        """Add a picture, [Y, X, 3] uint8. All pictures have one size."""
+        """Add a picture, [Y, X, 3] uint8. All pictures have the same size."""
         ...
 
     def close(self) -> None:
@@ -98,7 +98,7 @@ class GifWriter:
         self._pictures: list[Image.Image] = []
 
     def add(self, picture: np.ndarray) -> None:
-        """Add a picture, unless there are enough."""
+        """Add a picture, unless the limit is reached."""
         if len(self._pictures) < MAX_GIF_FRAMES:
             image = Image.fromarray(picture)
             self._pictures.append(
@@ -135,7 +135,7 @@ class EpisodeCamera:
     ) -> None:
         """Film the picture that lane 0 acted on, with its values, and keep the next picture.
 
-        policy: probabilities [A] of the distilled policy, where one acts
+        policy: probabilities [A] of the distilled policy, if the agent has one
         """
         if self._overlay is None:
             picture = enlarge(self._picture)
@@ -143,7 +143,7 @@ class EpisodeCamera:
             picture = self._overlay.draw(self._picture, played, novelty, policy)
         try:
             self._writer.add(even(picture))
-        except OSError as error:  # ffmpeg is gone
+        except OSError as error:  # ffmpeg has ended
             raise _unwritable(self._file, error) from None
         self._num_frames += 1
         self._picture = next_picture
@@ -164,7 +164,7 @@ class EpisodeCamera:
 
 
 def _unwritable(file: Path, error: OSError) -> ConfigError:
-    """Say in one line why a film could not be written; ffmpeg's reason is its last line."""
+    """Return a one-line error about a film; ffmpeg gives the reason in its last line."""
     lines = str(error.strerror or error).strip().splitlines() or [type(error).__name__]
     return ConfigError(f"--video {file} cannot be written: {lines[-1]}")
 

@@ -1,9 +1,9 @@
 """Small files in a run folder through which a training shows a few of its lanes.
 
-The watcher touches `live/watched` now and then. While that sign is fresh, the training writes
-`live/<source>.json`: seeds, actions and values of a few lanes, no pictures. Pictures are drawn by
-the watcher. The training spends at most 1 / `REST` of its core time on this, however crowded the
-machine, and nothing while nobody watches.
+The watcher, `agent57 watch`, regularly touches the file `live/watched`. While this sign is fresh,
+the training writes `live/<source>.json`: seeds, actions and values of a few lanes, no pictures. The
+watcher draws the pictures. The training spends at most 1 / `REST` of its core time on this, and
+nothing while nobody watches.
 """
 
 import contextlib
@@ -18,26 +18,26 @@ from agent57.storage.files import make_own_folder, not_followed, open_plain
 
 FOLDER = "live"
 SIGN = "watched"
-FRESH_SECONDS = 10.0  # an older sign does not count
+FRESH_SECONDS = 10.0  # age from which a sign no longer counts
 ASK_SECONDS = 2.0  # between two touches of the sign
-WRITE_SECONDS = 0.5  # between two writings
-REST = 200  # core seconds of training for a core second of writing: 0.5 %
-SHOWN_LANES = {"evaluator": 1, "actor": 3}  # by source
-MAX_BYTES = 16_000_000  # of a file of lanes; a larger file is not one
-COUNTS = ("lane", "episode", "steps")  # that every lane tells
+WRITE_SECONDS = 0.5  # between two writes
+REST = 200  # core seconds of training per core second of writing: 0.5 %
+SHOWN_LANES = {"evaluator": 1, "actor": 3}  # number of lanes by source
+MAX_BYTES = 16_000_000  # limit for a file of lanes, against foreign files
+COUNTS = ("lane", "episode", "steps")  # whole numbers in the description of every lane
 
 Lane = dict[str, Any]
 
 
 class LaneFiles:
-    """The watcher's side: asks for lanes and reads them."""
+    """Asks a training for its lanes and reads them, for the watcher."""
 
     def __init__(self, run: Path) -> None:
         self._folder = run / FOLDER
         self._asked = 0.0
 
     def ask(self) -> None:
-        """Leave a fresh sign that somebody watches; a folder that is not ours stays as it is."""
+        """Leave a fresh sign that somebody watches. Errors, as in a foreign folder, are ignored."""
         if time.monotonic() - self._asked < ASK_SECONDS:
             return
         self._asked = time.monotonic()
@@ -47,11 +47,11 @@ class LaneFiles:
                 os.utime(sign.fileno())
 
     def found(self) -> list[Path]:
-        """The files of lanes."""
+        """Return the paths of the files of lanes."""
         return [self._folder / f"{source}.json" for source in SHOWN_LANES]
 
     def read(self) -> list[Lane]:
-        """Return the lanes as they were last written, the evaluator's first."""
+        """Return the lanes as last written, the evaluator's lanes first."""
         lanes: list[Lane] = []
         for file in self.found():
             with contextlib.suppress(OSError, ValueError, RecursionError):
@@ -62,7 +62,7 @@ class LaneFiles:
 
 
 def _is_lane(lane: object) -> bool:
-    """Whether this describes a lane; the file may come from somebody else."""
+    """Whether this object describes a lane; a foreign file may hold anything."""
     return (
         isinstance(lane, dict)
         and lane.get("source") in tuple(SHOWN_LANES)
@@ -71,15 +71,15 @@ def _is_lane(lane: object) -> bool:
 
 
 class LaneWriter:
-    """The training's side: writes lanes while somebody watches."""
+    """Writes the lanes of a training while somebody watches."""
 
     def __init__(self, run: Path) -> None:
         self._folder = run / FOLDER
-        self._next = 0.0  # on the clock
-        self._next_core = 0.0  # in core time of this process
+        self._next = 0.0  # earliest next write, on the monotonic clock
+        self._next_core = 0.0  # earliest next write, in core time of this process
 
     def show(self, gather: Callable[[], dict[str, list[Lane]]]) -> None:
-        """Write the lanes that `gather` returns, if somebody watches and the rest is over."""
+        """Write the lanes that `gather` returns, if somebody watches and the pause is over."""
         now = time.monotonic()
         if now < self._next:
             return
@@ -93,7 +93,7 @@ class LaneWriter:
 
     @property
     def is_watched(self) -> bool:
-        """Whether somebody has left a fresh sign."""
+        """Whether the watcher has left a fresh sign."""
         try:
             age = time.time() - (self._folder / SIGN).stat().st_mtime
         except OSError:
@@ -101,7 +101,7 @@ class LaneWriter:
         return abs(age) < FRESH_SECONDS
 
     def _write(self, source: str, lanes: list[Lane]) -> None:
-        """Replace the file of a source in one step. A disk that refuses costs a picture only."""
+        """Replace the file of a source in one step. If the disk refuses, only a picture is lost."""
         file = self._folder / f"{source}.json"
         partial = file.with_suffix(".partial")
         with contextlib.suppress(OSError):

@@ -1,6 +1,6 @@
 """The panel beside a filmed game: score, arm, action values, distilled policy, novelty.
 
-Pillow draws a picture in a millisecond or two. Colours are those of the report.
+Pillow draws a picture in a millisecond or two. The colours are the same as in the report.
 """
 
 from collections import deque
@@ -15,7 +15,7 @@ from agent57.types import Played
 PANEL = 300  # pixels wide
 MIN_HEIGHT, MAX_HEIGHT = 420, 640  # pixels of the whole picture
 MARGIN = 14
-LINE = 13  # pixels of an action, if there is room
+LINE = 13  # pixels per action, if there is room
 HISTORY = 150  # steps of the novelty sparkline
 
 BACKGROUND = (17, 20, 26)
@@ -36,16 +36,16 @@ def enlarge(picture: np.ndarray) -> np.ndarray:
 
 
 class Bars(NamedTuple):
-    """A bar per action, and how they are labelled."""
+    """One bar per action, with a label."""
 
     label: str
-    scale: str  # the values at the bars' ends
+    scale: str  # the values at the ends of the scale
     colour: tuple[int, int, int]
-    shares: Sequence[float]  # of the full length, by action
+    shares: Sequence[float]  # length of each action's bar, as a share of the full length
 
 
 def _value_bars(played: Played) -> list[Bars]:
-    """The action values of each network, from its worst action to its best."""
+    """Return the bars of each network's action values, scaled from its worst to its best."""
     values = played.value[:, 0]  # [V, A]
     found = []
     for (name, colour), row in zip(NETWORKS if len(values) == 2 else JOINT, values, strict=True):
@@ -56,7 +56,7 @@ def _value_bars(played: Played) -> list[Bars]:
 
 
 def _policy_bar(policy: np.ndarray) -> Bars:
-    """The probabilities of a policy, from 0 to 1."""
+    """Return the bars of a policy's probabilities, from 0 to 1."""
     return Bars("policy", f"0 to 1, largest {policy.max():.2f}", POLICY, policy.tolist())
 
 
@@ -64,7 +64,7 @@ class Overlay:
     """Draws the panel of one episode."""
 
     def __init__(self, title: str, caption: str) -> None:
-        self.action_names: Sequence[str] = ()  # numbers where there are none
+        self.action_names: Sequence[str] = ()  # empty: actions are shown as numbers
         self._title = title
         self._caption = caption
         self._novelty: deque[float] = deque(maxlen=HISTORY)
@@ -81,9 +81,9 @@ class Overlay:
         novelty: float | None,
         policy: np.ndarray | None = None,
     ) -> np.ndarray:
-        """Return the game with the panel at its right, for one step of lane 0.
+        """Return the game with the panel to its right, for one step of lane 0.
 
-        policy: probabilities [A] of the distilled policy, where one acts
+        policy: probabilities [A] of the distilled policy, if the agent has one
         """
         game = enlarge(picture)
         bars = [*_value_bars(played), *([] if policy is None else [_policy_bar(policy)])]

@@ -1,1 +1,1 @@
-"""The live page about runs."""
+"""The live page about runs, `agent57 watch`."""

@@ -1,7 +1,7 @@
 """The runs that a live page shows: found below the named folders and followed while they train.
 
-Run folders are only read, except for the sign that somebody watches (`LaneFiles`). The page names a
-run by its key, never by a path, so that it can ask for nothing outside the named folders.
+Run folders are only read, except for the sign that somebody watches (`LaneFiles`). The page refers
+to a run by its key and never by a path, so it cannot request anything outside the named folders.
 """
 
 import json
@@ -18,9 +18,9 @@ from agent57.storage.history import METRICS_FILE, find_runs
 from agent57.storage.tail import RunTail
 from agent57.video.lane_files import LaneFiles
 
-SCAN_SECONDS = 5.0  # between two looks for new runs below the folders
-QUIET_SECONDS = 120.0  # a run that writes nothing for so long counts as stopped
-MAX_PAGES = 8  # built pages that are kept
+SCAN_SECONDS = 5.0  # between two searches for new runs below the folders
+QUIET_SECONDS = 120.0  # a run that has written nothing for this time counts as stopped
+MAX_PAGES = 8  # number of built pages that are kept
 
 Zoom = tuple[float, float] | None
 
@@ -35,9 +35,9 @@ class FollowedRun:
     version: int = 0
 
     def poll(self) -> None:
-        """Read new records. A folder that is gone raises `ConfigError`."""
+        """Read new records; raise `ConfigError` if the folder is gone."""
         path = self.tail.path
-        require((path / CONFIG_FILE).exists(), f"{path} is gone: what was read of it is shown")
+        require((path / CONFIG_FILE).exists(), f"{path} is gone: records read earlier are shown")
         if self.tail.poll():
             self.version += 1
 
@@ -85,7 +85,7 @@ class FollowedRuns:
         require(not unreadable, next(iter(self._problems.values()), "no run can be read"))
 
     def scan(self) -> None:
-        """Look for runs that were not there before, now and then."""
+        """Look for new runs, at most once in SCAN_SECONDS."""
         if time.monotonic() < self._next_scan:
             return
         known = {run.tail.path for run in self._runs.values()}
@@ -115,7 +115,7 @@ class FollowedRuns:
         return runs or list(self._runs.values())
 
     def versions(self, keys: Sequence[str]) -> tuple[tuple[str, int, str], ...]:
-        """Bring the chosen runs up to date; return a value that changes with their page."""
+        """Update the chosen runs, and return a value that changes whenever their page changes."""
         runs = self.chosen(keys)
         for run in runs:
             try:
@@ -129,7 +129,7 @@ class FollowedRuns:
         )
 
     def _suites(self) -> tuple[tuple[str, int, str], ...]:
-        """When the results of suites were written, which is after their last run has ended."""
+        """Return when the results of suites were written, which is after their last run ended."""
         files = [path / RESULTS_FILE for path in self._paths]
         return tuple(
             (RESULTS_FILE, file.stat().st_mtime_ns, "") for file in files if file.is_file()

@@ -1,7 +1,7 @@
 """Draws the lanes of a training, outside the process that trains.
 
-The training writes seeds and actions (`video/lane_files.py`). Here they are played again in colour.
-The training neither renders nor waits.
+The training writes seeds and actions (`video/lane_files.py`). This module replays them in colour,
+so the training neither renders nor waits.
 """
 
 import base64
@@ -17,15 +17,15 @@ from agent57.envs.games import ATARI_GAMES
 from agent57.envs.make import make_env, make_game
 from agent57.envs.spec import EnvironmentFault, VectorEnv
 
-TURN_STEPS = 500  # steps of a lane per turn; the rest of a long episode follows in later turns
-MAX_SIDE = 240  # pixels of a picture
+TURN_STEPS = 500  # steps replayed per picture; the rest of a long episode follows later
+MAX_SIDE = 240  # largest width and height of a picture, in pixels
 ONE = np.ones(1, bool)
 
 Lane = dict[str, Any]
 
 
 def as_png(picture: np.ndarray) -> str:
-    """A picture as a data address; large ones are made smaller."""
+    """Return a picture as a data URL; large pictures are made smaller."""
     image = Image.fromarray(picture)
     image.thumbnail((MAX_SIDE, MAX_SIDE))
     buffer = io.BytesIO()
@@ -34,7 +34,7 @@ def as_png(picture: np.ndarray) -> str:
 
 
 class LaneCamera:
-    """Plays the episodes of some lanes again, each in an environment of its own."""
+    """Replays the episodes of some lanes, each in its own environment."""
 
     def __init__(self, config: EnvConfig) -> None:
         self._config = replace(config, parallel="sync")
@@ -55,7 +55,7 @@ class LaneCamera:
             return self._replays[name].picture(lane)
         except (ConfigError, EnvironmentFault, ValueError) as error:
             return {"note": str(error)}
-        except (LookupError, TypeError, OverflowError):  # the file came from somebody else
+        except (LookupError, TypeError, OverflowError):  # a foreign file
             return {"note": "the description of this lane is damaged"}
 
     def _make_env(self) -> VectorEnv:
@@ -65,7 +65,7 @@ class LaneCamera:
 
 
 class _Replay:
-    """The episode of one lane, as far as it has been played again."""
+    """The episode of one lane, as far as it has been replayed."""
 
     def __init__(self, env: VectorEnv) -> None:
         self._env = env
@@ -87,7 +87,7 @@ class _Replay:
         if left and not self._is_over:
             return {"source": self._png(), "note": f"catching up: {left:,} steps behind"}
         if left or not np.isclose(self._return, lane["score"], rtol=1e-4, atol=1e-4):
-            return {"note": "played again, this episode takes another course"}
+            return {"note": "no picture: a replay of this episode takes another course"}
         return {"source": self._png()}
 
     def _png(self) -> str:

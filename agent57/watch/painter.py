@@ -1,6 +1,6 @@
-"""Draws lanes in a process of its own, so that the server neither loads torch nor plays games.
+"""Draws lanes in a separate process, so that the server neither loads torch nor plays games.
 
-The process has a low priority: it takes the time that a training leaves over.
+The process has a low priority, so it uses time that a training leaves over.
 """
 
 import multiprocessing
@@ -14,13 +14,13 @@ from typing import Any
 
 from agent57.config import EnvConfig
 
-NICE = 10  # a core that is busy with a training gives such a process a tenth of its time
+NICE = 10  # with this priority a process gets a tenth of a core that is busy with a training
 
 Lane = dict[str, Any]
 
 
 class Painter:
-    """Starts the drawing process with the first picture, and asks it for pictures.
+    """Starts the drawing process at the first request, and asks it for pictures.
 
     trust: run the code of environments that are not installed packages
     """
@@ -31,12 +31,12 @@ class Painter:
         self._pipe: Connection | None = None
 
     def draw(self, config: EnvConfig, lanes: list[Lane]) -> tuple[float, list[dict[str, str]]]:
-        """Return the seconds of core time that the pictures of the lanes took, and the pictures."""
+        """Draw the lanes; return the core time in seconds that it took, and the pictures."""
         try:
             pipe = self._connect()
             pipe.send((config, lanes))
             seconds, pictures = pipe.recv()
-        except (EOFError, OSError):  # the process is gone: the next picture starts another
+        except (EOFError, OSError):  # the process is gone: the next request starts another
             self.close()
             return 0.0, [{"note": "the picture could not be drawn"} for _ in lanes]
         return seconds, pictures
@@ -53,7 +53,7 @@ class Painter:
     def end(self) -> None:
         """End the process; the next `draw` notices that it is gone."""
         if self._process is not None:
-            self._process.kill()  # SDL, which draws some tasks, makes a process deaf to less
+            self._process.kill()  # SDL, which draws some tasks, makes a process ignore SIGTERM
             self._process.join()
 
     def close(self) -> None:
@@ -65,8 +65,8 @@ class Painter:
 
 
 def _paint(pipe: Connection, trust: bool) -> None:
-    """Answer with pictures until the other side is gone."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the page to answer
+    """Answer requests with pictures until the server is gone."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the server's process handles Ctrl-C
     from agent57.envs import gymnasium
     from agent57.watch.lane_camera import LaneCamera
 

@@ -1,8 +1,8 @@
 """Serves the live page: the page itself, its payload as JSON, and server-sent events.
 
-- The events say that the payload changed, and bring the pictures of lanes.
-- Work that follows a training is rationed: after each piece the server rests `REST` times as long.
-- Beyond loopback every request needs the token that the printed address holds.
+- The events report that the payload changed, and carry the lanes and their pictures.
+- To leave time for a training, the server rests after each piece of work, `REST` times as long.
+- If the server listens beyond loopback, every request needs the token in the printed address.
 """
 
 import asyncio
@@ -31,14 +31,14 @@ from agent57.watch.painter import Painter
 
 LOOPBACK = ("127.0.0.1", "localhost", "::1")
 COOKIE = "agent57_token"
-POLL_SECONDS = 1.0  # between two looks at the records
-LANE_SECONDS = 0.5  # between two pictures of a lane
-REST = 100  # seconds of rest for a second of work: at most 1 % of a core
-MAX_LANE_SECONDS = 5.0
-LANE_REST = 10  # the same for pictures, which are drawn at a low priority
-REPLAYED = ("actions", "dtype", "seed", "picture")  # what only the painter needs
+POLL_SECONDS = 1.0  # least time between two reads of the records
+LANE_SECONDS = 0.5  # least time between two pictures of a lane
+REST = 100  # seconds of rest per second of work: at most 1 % of a core
+MAX_LANE_SECONDS = 5.0  # longest rest between two pictures of a lane
+LANE_REST = 10  # seconds of rest per second of drawing, which has a low priority
+REPLAYED = ("actions", "dtype", "seed", "picture")  # fields of a lane that only the painter needs
 ALIVE_SECONDS = 15.0  # between two comments that keep a connection open
-MAX_LANES = 5  # pictures at a time
+MAX_LANES = 5  # number of lanes that are shown
 
 T = TypeVar("T")
 
@@ -49,9 +49,9 @@ def pause_after(seconds: float, at_least: float, times: float) -> float:
 
 
 class Guard:
-    """Refuses requests without the token, and on loopback those meant for another host.
+    """Refuses requests without the token; on loopback, refuses requests for another host name.
 
-    The second protects from pages elsewhere that make a browser ask this server.
+    The latter protects against foreign pages that make a browser send requests to this server.
     """
 
     def __init__(self, app: ASGIApp, token: str | None) -> None:
@@ -59,7 +59,7 @@ class Guard:
         self._token = token
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer, or pass the request on."""
+        """Refuse the request, or pass it on."""
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
@@ -87,7 +87,7 @@ class LivePage:
     def __init__(self, runs: FollowedRuns, token: str | None, *, trust: bool = False) -> None:
         self._runs = runs
         self._token = token
-        # One thread each, so that neither the runs nor the painter are used by two at once.
+        # One thread each, so that two threads never use the runs or the painter at once.
         self._reader = ThreadPoolExecutor(1, "records")
         self._waiter = ThreadPoolExecutor(1, "pictures")
         self.painter = Painter(trust=trust)
@@ -95,7 +95,7 @@ class LivePage:
         self._streams: set[asyncio.Queue[bytes]] = set()  # one per open page
 
     def end_streams(self) -> None:
-        """End the events of all open pages; they would keep the server from stopping."""
+        """End the event streams of all open pages, which would keep the server from stopping."""
         for messages in self._streams:
             messages.put_nowait(b"")
 
@@ -123,7 +123,7 @@ class LivePage:
         return page
 
     async def payload(self, request: Request) -> Response:
-        """Return everything the page shows, as JSON."""
+        """Return the content of the page as JSON."""
         keys, zoom = _asked(request)
         work = partial(self._runs.page, keys, zoom)
         self._page_seconds, content = await self._read(lambda: timed(work))
@@ -132,7 +132,7 @@ class LivePage:
         )
 
     async def events(self, request: Request) -> Response:
-        """Stream what changes."""
+        """Return the stream of server-sent events."""
         keys, _ = _asked(request)
         headers = {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}
         stream = self._stream(keys)
@@ -142,7 +142,7 @@ class LivePage:
         return await asyncio.get_running_loop().run_in_executor(self._reader, work)
 
     async def _stream(self, keys: Sequence[str]) -> AsyncIterator[bytes]:
-        """Merge the events of records, lanes and pictures; a slow picture never delays a curve."""
+        """Merge the events of records, lanes and pictures. A slow picture never delays a curve."""
         messages: asyncio.Queue[bytes] = asyncio.Queue()
         self._streams.add(messages)
         followers = (self._follow_records, self._follow_lanes, self._follow_pictures)
@@ -207,7 +207,7 @@ class LivePage:
     def _moved_lanes(
         self, keys: Sequence[str], shown: dict[str, int]
     ) -> tuple[EnvConfig | None, list[dict[str, Any]]]:
-        """Return the task and the lanes that have moved, of the first run that trains."""
+        """Return the task of the first run that trains, and its lanes that have moved."""
         runs = self._runs.chosen(keys)
         run = next((run for run in runs if run.card()["state"] == "training"), None)
         if run is None:
@@ -217,7 +217,7 @@ class LivePage:
 
 
 class PageServer(uvicorn.Server):
-    """Stops at once, even while pages are open, and says nothing about it."""
+    """A server that stops at once and silently, even while pages are open."""
 
     def __init__(self, page: LivePage) -> None:
         super().__init__(
@@ -232,13 +232,13 @@ class PageServer(uvicorn.Server):
         self._page = page
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
-        """End the streams first: uvicorn would wait for them, and complain."""
+        """End the streams first, because uvicorn would wait for them and log an error."""
         self._page.end_streams()
         await super().shutdown(sockets)
 
 
 def moved_lanes(run: FollowedRun, shown: dict[str, int]) -> list[dict[str, Any]]:
-    """Return the lanes that have moved since `shown`, which is brought up to date."""
+    """Return the lanes that have moved since `shown`, and update `shown`."""
     lanes = []
     for lane in run.files.read()[:MAX_LANES]:
         name = f"{run.key}: {lane['source']} {lane['lane']}"
@@ -250,19 +250,19 @@ def moved_lanes(run: FollowedRun, shown: dict[str, int]) -> list[dict[str, Any]]
 
 
 def timed(work: Callable[[], T]) -> tuple[float, T]:
-    """Return how many seconds of core time the work took, and its result."""
+    """Do the work; return its core time in seconds, and its result."""
     started = time.thread_time()
     result = work()
     return time.thread_time() - started, result
 
 
 def event(name: str, data: dict[str, Any]) -> bytes:
-    """A server-sent event."""
+    """Return a server-sent event as bytes."""
     return f"event: {name}\ndata: {json.dumps(data)}\n\n".encode()
 
 
 def _cookie(connection: HTTPConnection) -> str:
-    """Name the cookie by the port: a browser shows the cookies of a host to all its ports."""
+    """Name the cookie by the port, because a browser sends cookies to all ports of a host."""
     return f"{COOKIE}_{connection.url.port}"
 
 
@@ -276,7 +276,7 @@ def _asked(request: Request) -> tuple[list[str], Zoom]:
 
 
 def open_socket(host: str, port: int | None, default: int) -> socket.socket:
-    """Listen on `port`; without one on the default port, or on any free port if that is taken."""
+    """Listen on `port`. If it is None, use the default port, or any free port if it is taken."""
     require(port is None or 0 <= port <= 65535, f"--port must lie in 0 to 65535, got {port}")
     require(bool(host), "--host needs an address, such as 0.0.0.0 for all of this machine")
     family = socket.AF_INET6 if ":" in host else socket.AF_INET

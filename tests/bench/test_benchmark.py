@@ -1,4 +1,4 @@
-"""The whole benchmark in its quick form: that it runs and says what it should, never how fast."""
+"""The whole benchmark in its quick form: it runs and reports everything. Speed is not tested."""
 
 import json
 from pathlib import Path
@@ -46,7 +46,7 @@ def test_scaling_tables_are_there(report: dict) -> None:
 def test_shared_networks_are_compared_with_separate_ones(report: dict) -> None:
     rows = report["scaling"]["sharing a torso and core (limit: separate networks)"]
     assert [(row["part"], row["aim"]) for row in rows] == [("acting", 1.5), ("learning", 1.6)]
-    for row in rows:  # rates of the same work, so neither can be many times the other
+    for row in rows:  # both do the same work, so their rates are similar
         assert 0.2 < row["limit"] / row["rate"] < 5
 
 

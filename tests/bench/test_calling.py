@@ -1,4 +1,4 @@
-"""Costs of calls between processes: measured on a Ray of its own, or the reference machine's."""
+"""Costs of calls between processes: measured on a Ray started for it, or the reference's."""
 
 from pathlib import Path
 

@@ -109,7 +109,7 @@ def test_regression_nothing_earned_until_k_states_are_known() -> None:
 
 
 def test_a_state_is_not_its_own_neighbour() -> None:
-    # If it were remembered before it is scored, its nearest distance would be 0.
+    # If a state were remembered before it is scored, its nearest distance would be 0.
     memory = EpisodicMemory(1, 2, CuriosityConfig(neighbours=1))
     memory.add(np.zeros((1, 2)), np.array([True]))
     assert memory.novelty(np.ones((1, 2), np.float32))[0] > 30
@@ -123,7 +123,7 @@ def test_reset_forgets_the_episode_but_keeps_the_scale() -> None:
     memory.reset(np.array([True, False]))
     assert memory.novelty(walk[0])[0] == 0.0
     fresh.novelty(walk[0])
-    # Small steps look familiar by the scale of the large ones before.
+    # Small steps look familiar on the scale of earlier large steps.
     assert 0 < memory.novelty(walk[1])[0] < fresh.novelty(walk[1])[0]
 
 
@@ -212,7 +212,7 @@ LONG = 20_000  # states
 
 
 def long_memory(length: int) -> EpisodicMemory:
-    """One lane in an episode of this length, whose search is compiled, on one thread."""
+    """Return a lane's memory after an episode of this length, on one thread, search compiled."""
     memory = EpisodicMemory(1, 32, CuriosityConfig(memory_size=LONG + 2), num_threads=1)
     rng = np.random.default_rng(0)
     state = {
@@ -227,7 +227,7 @@ def long_memory(length: int) -> EpisodicMemory:
 
 
 def lines_run(memory: EpisodicMemory) -> int:
-    """Lines of Python that one query takes."""
+    """Count the lines of Python that one query runs."""
     count = 0
 
     def trace(frame: FrameType, event: str, arg: object) -> Any:
@@ -246,7 +246,7 @@ def lines_run(memory: EpisodicMemory) -> int:
 
 def test_regression_a_python_loop_over_the_memory() -> None:
     short, long = lines_run(long_memory(50)), lines_run(long_memory(LONG))
-    assert 0 < long < short + LONG / 10  # far from one for each state in memory
+    assert 0 < long < short + LONG / 10  # far fewer than one line per state in memory
 
 
 def test_regression_a_memory_copied_for_every_query() -> None:
@@ -257,7 +257,7 @@ def test_regression_a_memory_copied_for_every_query() -> None:
         _, peak = tracemalloc.get_traced_memory()
     finally:
         tracemalloc.stop()
-    assert peak < 4 * LONG  # bytes: not a number for each state in memory, let alone a copy
+    assert peak < 4 * LONG  # less than four bytes per state in memory, so there is no copy
 
 
 def test_memories_of_two_threads_do_not_disturb_each_other() -> None:

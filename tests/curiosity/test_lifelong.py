@@ -8,7 +8,7 @@ from tests.small import same_tree
 
 
 def modulations(modulator: Modulator, errors: list[list[float]]) -> np.ndarray:
-    """What one lane after the other sees: errors [E][T] in, modulations [E, T] out."""
+    """Return the modulations [E, T] of errors [E][T]."""
     return np.stack([modulator(row) for row in np.array(errors, float).T], axis=1)
 
 
@@ -24,8 +24,8 @@ def test_moments_of_each_lane_are_those_of_everything_it_saw_by_definition() -> 
 
 
 def test_moments_with_a_horizon_by_hand() -> None:
-    # 2 and 4: mean 3, sum of squares 2. A third value of 9 takes the place of half of that:
-    # the mean of one 3 and one 9 is 6, the sum of squares 1 + 6 * 3.
+    # 2 and 4 have mean 3 and sum of squares 2. A third value, 9, replaces half of both:
+    # the mean of one 3 and one 9 is 6, and the sum of squares is 1 + 6 * 3.
     moments = RunningMoments(1, horizon=2)
     for value in (2.0, 4.0, 9.0):
         moments.update(np.array([value]))
@@ -57,7 +57,7 @@ def test_a_horizon_that_is_not_reached_changes_nothing_by_law() -> None:
 
 
 def test_errors_of_the_untrained_predictor_are_forgotten() -> None:
-    # A hundred errors near 100 at first, then near 1: one of 2 is unusual now.
+    # A hundred errors are near 100, later errors near 1: now an error of 2 is unusual.
     early, late = [100.0, 101.0] * 50, [1.0, 1.1] * 200
     always, lately = (Modulator(1, 5.0, warmup_steps=0, horizon=horizon) for horizon in (0, 20))
     assert modulations(always, [[*early, *late, 2.0]])[0, -1] == 1
@@ -81,7 +81,7 @@ def test_moments_stay_exact_far_from_zero() -> None:
 
 def test_modulation_by_hand() -> None:
     modulator = Modulator(2, max_modulation=5.0, warmup_steps=0, horizon=0)
-    # Of 1, 3, 5, 7 the mean is 4 and the deviation sqrt(5); of the other lane's 5 and 0.
+    # 1, 3, 5, 7 have mean 4 and deviation sqrt(5). The other lane has mean 5 and deviation 0.
     alpha = modulations(modulator, [[1, 3, 5, 7], [5, 5, 5, 5]])
     np.testing.assert_allclose(alpha[:, -1], [1 + 3 / 5**0.5, 1])
 
@@ -152,7 +152,7 @@ def test_pooled_moments_are_those_of_all_values_by_definition() -> None:
 
 
 def test_pooled_moments_are_taken_over_by_lanes_with_a_horizon() -> None:
-    # All four values together count as two: 2, 4, 6, 8 have mean 5 and variance 5.
+    # With the horizon, all four values count as two: 2, 4, 6, 8 have mean 5 and variance 5.
     many, one = RunningMoments(4, horizon=0), RunningMoments(1, horizon=3)
     many.update(np.array([2.0, 4.0, 6.0, 8.0]))
     one.load_state_dict(RunningMoments.pooled(many.state_dict()))
@@ -161,15 +161,15 @@ def test_pooled_moments_are_taken_over_by_lanes_with_a_horizon() -> None:
     np.testing.assert_allclose(one.deviation**2, (2 * 5 + 3 * 2) / 3)
 
 
-def test_what_was_saved_for_all_lanes_together_is_taken_for_each() -> None:
-    # As run folders hold it that were written when the lanes of a process shared their moments.
+def test_moments_saved_as_one_lane_are_broadcast_to_all_lanes() -> None:
+    # Older run folders hold one state, because the lanes of a process shared their moments.
     moments = RunningMoments(2, horizon=0)
     moments.load_state_dict({"count": 4, "mean": 3.0, "sum_sq": 16.0})
     np.testing.assert_array_equal(moments.deviation, [2.0, 2.0])
 
 
 def test_rewards_in_units_of_their_mean_by_hand() -> None:
-    # Means so far 2, then (2 + 6) / 2 = 4; the second lane is apart from the first.
+    # The first lane's means are 2, then (2 + 6) / 2 = 4. The second lane has its own.
     scale = RewardScale(2, horizon=10)
     assert scale(np.array([2.0, 0.5])).tolist() == [1, 1]
     assert scale(np.array([6.0, 0.5])).tolist() == [1.5, 1]

@@ -31,7 +31,7 @@ def test_typical_scale_with_ten_neighbours(rate: float, novelty: float) -> None:
 
 
 def test_regression_neighbours_of_one_cluster_told_apart() -> None:
-    # Without the cluster distance xi the first would be 2.8, not 0.316.
+    # Without the cluster distance xi the first novelty would be 2.8, not 0.316.
     assert one([0.0079] * 10, 1.0) == pytest.approx(one([0.0] * 10, 1.0))
     assert one([0.0081] * 10, 1.0) > one([0.0] * 10, 1.0)
 

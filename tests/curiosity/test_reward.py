@@ -31,7 +31,7 @@ class Setting:
         self.version = 0
 
     def learn(self) -> None:
-        """New weights everywhere."""
+        """Replace all weights."""
         with torch.no_grad():
             for parameter in [*self.embedding.parameters(), *self.rnd.predictor.parameters()]:
                 parameter.add_(0.1 * torch.randn_like(parameter))
@@ -103,7 +103,7 @@ def test_the_next_episode_takes_the_newest_embedding() -> None:
 
 
 def test_lanes_hold_different_versions_at_once() -> None:
-    # Lane 1 begins anew after learning; the others go on with what they had.
+    # Lane 1 begins a new episode after learning; the others keep their embeddings.
     setting, old, new = Setting(), Setting(), Setting()
     states = torch.randn(6, E, 5)
     setting.curiosity.begin(ALL, states[0])
@@ -131,7 +131,7 @@ def test_no_more_embeddings_are_held_than_allowed() -> None:
         setting.curiosity.begin(mask(lane), state)
     saved = setting.curiosity.state_dict()
     assert len(saved["held"]) == 2
-    # Version 1 takes the free place for lane 0; then both are in use until lane 2 leaves the old.
+    # Version 1 takes the free place for lane 0. Both are in use until lane 2 leaves version 0.
     assert sorted(saved["held_version"]) == [1, 3]
     assert setting.curiosity.versions.tolist() == [1, 1, 3]
 
@@ -195,7 +195,7 @@ def test_continues_from_its_saved_state() -> None:
     assert same_tree(setting.curiosity.state_dict(), other.curiosity.state_dict())
 
 
-def test_what_is_behind_the_rewards_is_told_by_hand() -> None:
+def test_the_factors_of_rewards_are_reported_by_hand() -> None:
     setting = Setting(config=CuriosityConfig(memory_size=50, warmup_steps=0, max_modulation=1.5))
     state = torch.randn(E, 5)
     setting.curiosity.begin(ALL, state)

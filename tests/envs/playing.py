@@ -1,4 +1,4 @@
-"""Playing environments in tests."""
+"""Helpers that play environments in tests."""
 
 import io
 from typing import Any
@@ -19,7 +19,7 @@ def everyone(env: VectorEnv) -> np.ndarray:
 
 
 def play(env: VectorEnv, num_steps: int, seed: int = 0, first_seed: int = 100) -> list[np.ndarray]:
-    """Random actions with resets; everything that was seen, in order."""
+    """Play random actions with resets; return everything that was observed, in order."""
     rng = np.random.default_rng(seed)
     seen: list[np.ndarray] = []
     for _ in range(num_steps):
@@ -44,7 +44,7 @@ def assert_same(left: list[np.ndarray], right: list[np.ndarray]) -> None:
 def assert_masked_resets_leave_lane_0_alone(
     env: VectorEnv, alone: VectorEnv, num_steps: int, period: int
 ) -> None:
-    """Lane 0 of two plays like a lane alone, though lane 1 is reset every `period` steps."""
+    """Check that lane 0 of two plays like a single lane while lane 1 is reset regularly."""
     begin(env)
     begin(alone)
     for t in range(num_steps):
@@ -60,7 +60,7 @@ def assert_masked_resets_leave_lane_0_alone(
 
 
 def through_file(state: dict[str, Any]) -> dict[str, Any]:
-    """The state as a checkpoint gives it back: nothing but tensors and plain containers."""
+    """Return the state as a checkpoint would: only tensors and plain containers."""
     file = io.BytesIO()
     torch.save(state, file)
     file.seek(0)
@@ -68,7 +68,7 @@ def through_file(state: dict[str, Any]) -> dict[str, Any]:
 
 
 def assert_resumes_exactly(env: VectorEnv, other: VectorEnv, num_steps: int = 40) -> None:
-    """`other` takes over from `env` in the middle of its episodes, and both go on alike."""
+    """Check that `other` takes over from `env` in mid-episode, and both go on in the same way."""
     begin(env)
     play(env, num_steps)
     assert other.load_state_dict(through_file(env.state_dict())).all()

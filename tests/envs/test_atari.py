@@ -160,7 +160,7 @@ class Console:
 
 
 def shrunk(screen: np.ndarray) -> np.ndarray:
-    """Each of 84 x 84 pixels is the mean of the area it covers."""
+    """Shrink a screen to 84 x 84 pixels, each the mean of the area that it covers."""
     for axis, size in enumerate(SCREEN):
         edges = np.arange(85) * size / 84
         pixel = np.arange(size)
@@ -205,7 +205,7 @@ def test_the_observation_at_game_over_is_older_than_the_end(policy, last_frame):
         step = env.step(np.array([action]))
         console.act(action)
     assert len(console.grey) == last_frame
-    kept = before[2:] + console.grey[:last_frame][2:3]  # frame 3 if the game got that far
+    kept = before[2:] + console.grey[:last_frame][2:3]  # frame 3, if the game lasted so long
     assert error(step.observation[0, 0], shrunk(np.maximum.reduce(kept))) < 1
     if last_frame == 1:
         assert np.array_equal(step.observation, previous.observation)
@@ -265,7 +265,7 @@ def test_pictures_show_the_lane_in_colour_as_it_plays():
         assert picture.shape == (*SCREEN, 3)
         assert picture.dtype == np.uint8
         assert (picture[..., 0] != picture[..., 2]).any()
-    # Luma of the picture at the size of the observation: only rounding and palette may differ.
+    # The picture's luma, shrunk to the observation's size, differs only by rounding and palette.
     luma = picture @ np.array([0.299, 0.587, 0.114])
     rows, columns = (np.arange(84) + 0.5) * 210 / 84, (np.arange(84) + 0.5) * 160 / 84
     small = luma[rows.astype(int)][:, columns.astype(int)]

@@ -1,4 +1,4 @@
-"""Memory along recorded episodes: the second emulator must come to the same states."""
+"""Memory during recorded episodes: the second emulator must reach the same states."""
 
 import numpy as np
 
@@ -12,7 +12,7 @@ LIVES = 57
 
 
 def played(game: str, seed: int, num_steps: int) -> tuple[EpisodeRecord, np.ndarray, float]:
-    """A record of random play, its last screen and its return."""
+    """Play at random; return the record, the last screen and the return."""
     env = AtariEnv(game, 1, EnvConfig(name=game))
     rng = np.random.default_rng(seed)
     env.reset(np.ones(1, bool), np.array([seed]))

@@ -1,4 +1,4 @@
-"""The many names of a game."""
+"""The different names of a game."""
 
 import gymnasium
 import pytest

@@ -25,7 +25,7 @@ PLACE = r" \(test_gymnasium.py, line \d+\)"  # where an environment here raised 
 
 
 class Task(gymnasium.Env):
-    """An environment of any spaces, which may misbehave at its third step."""
+    """An environment with any spaces, which may fail at its third step."""
 
     def __init__(self, observation_space, action_space=None, trouble=None, render_mode=None):
         self.observation_space = observation_space
@@ -69,7 +69,7 @@ class Task(gymnasium.Env):
 
 @pytest.fixture
 def task():
-    """Register a `Task` for one test; its id."""
+    """Register a `Task` for one test; return its id."""
     registered = []
 
     def register(*args, **kwargs):
@@ -167,7 +167,7 @@ def test_minigrid_that_is_missing_is_named_with_its_extra(monkeypatch):
 
 
 def test_a_module_that_is_missing_is_named_by_its_package():
-    with pytest.raises(ConfigError, match=r"needs the package no_such: .*where no_such\.py is"):
+    with pytest.raises(ConfigError, match=r"needs the package no_such: .*folder of no_such\.py"):
         is_registered("no_such.wrapper:Task-v0")
 
 

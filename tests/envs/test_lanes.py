@@ -41,8 +41,8 @@ def test_a_lane_that_ended_cannot_step_before_its_reset():
     lanes.check_action(np.zeros(2, np.int64))
 
 
-def test_the_first_reset_is_of_all_lanes():
-    with pytest.raises(ValueError, match="first reset must be of all lanes"):
+def test_the_first_reset_must_include_all_lanes():
+    with pytest.raises(ValueError, match="first reset must include all lanes"):
         Lanes("task", 2, 3).check_reset(np.array([True, False]), np.zeros(2, np.int64))
 
 

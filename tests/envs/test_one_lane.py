@@ -8,14 +8,14 @@ from agent57.envs.make import make_env
 from agent57.envs.one_lane import OneLane
 
 
-def test_it_passes_gymnasiums_own_checks() -> None:
+def test_one_lane_passes_gymnasiums_own_checks() -> None:
     for name in ("toy/chain", "CartPole-v1"):
         env = OneLane(EnvConfig(name=name))
         check_env(env, skip_render_check=True)
         env.close()
 
 
-def test_it_plays_what_the_lanes_play() -> None:
+def test_one_lane_plays_like_lanes() -> None:
     one, lanes = OneLane(EnvConfig(name="pong")), make_env(EnvConfig(name="pong"), 1)
     observation, _ = one.reset(seed=11)
     wanted = lanes.reset(np.ones(1, bool), np.array([11]))

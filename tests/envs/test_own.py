@@ -1,4 +1,4 @@
-"""Environments that a program brings along."""
+"""Environments that a user's program registers."""
 
 from pathlib import Path
 from typing import Any
@@ -178,7 +178,7 @@ def test_parts_that_are_not_seen_are_announced() -> None:
     env.close()
 
 
-def test_a_vector_that_is_made_already_is_told_how_to_be_made() -> None:
+def test_an_environment_object_is_refused_with_advice() -> None:
     vector = SyncVectorEnv([lambda: gymnasium.make("CartPole-v1")] * 2)
     with pytest.raises(ConfigError, match=r"such as lambda num_envs: SyncVectorEnv\(\.\.\.\)"):
         name_of(vector)

@@ -23,7 +23,7 @@ UP, DOWN, LEFT, RIGHT = range(4)
 
 
 def places(observation: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Cells (row, column) of agents and coins, [E, 2] each."""
+    """Return the cells (row, column) of agents and coins, [E, 2] each."""
     cells = observation.reshape(len(observation), 2, -1).argmax(axis=2)
     return (
         np.stack([cells[:, 0] // SIZE, cells[:, 0] % SIZE], axis=1),
@@ -60,7 +60,7 @@ def test_the_shortest_path_earns_one_and_terminates():
         length += is_playing
         assert not step.truncated[is_playing].any()
         is_playing &= ~step.terminated
-        # Lanes that are done walk again, unobserved.
+        # Lanes that have ended are reset and play on, and are not checked again.
         observation = env.reset(step.terminated | step.truncated, np.arange(200))
     assert (returns == env.optimal_return).all()
     assert np.array_equal(length, distance)
@@ -129,7 +129,7 @@ def test_gymnasium_accepts_the_environment():
 
 
 def test_gymnasium_finds_it_by_the_name_in_the_docs():
-    # In a process of its own: here the package has been imported.
+    # In a new process, because this process has already imported the package.
     (name,) = re.findall(r'gymnasium.make\("(.*)"\)', (ROOT / "docs/ENVIRONMENTS.md").read_text())
     code = f"import gymnasium; print(gymnasium.make({name!r}).reset()[0].shape)"
     found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)

@@ -18,7 +18,7 @@ class Tally:
         self.num_lanes = num_lanes
         self.log = EpisodeLog(num_lanes, 10)
         self.lanes = Lanes("tally", num_lanes, 10)
-        self.drift = drift  # of lane 0
+        self.drift = drift  # added to lane 0, which then cannot be rebuilt
         self.num_steps_played = 0
         self.observation = np.zeros((num_lanes, 2), np.float32)
 

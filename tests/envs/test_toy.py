@@ -6,7 +6,7 @@ from tests.envs.playing import begin
 
 
 def returns(env: RulesEnv, policy) -> np.ndarray:
-    """Return of the first episode of each lane under a policy of observation and step."""
+    """Return each lane's first return under a policy, a function of observation and step."""
     observation = begin(env)
     total, is_playing = np.zeros(env.num_lanes), np.ones(env.num_lanes, bool)
     t = 0
@@ -70,7 +70,7 @@ def test_the_bandit_pays_for_its_context():
 
 
 def discounted(gamma: float) -> list[float]:
-    """What each chain of `Discounting` is worth at its start, by playing it."""
+    """Play each chain of `Discounting`; return its discounted value at the start."""
     env = RulesEnv(Discounting(), 3)
     begin(env)
     value = np.zeros(3)
@@ -106,7 +106,7 @@ def test_discounting_shows_chain_payment_and_time():
 
 
 def mine_moves() -> tuple[np.ndarray, np.ndarray]:
-    """Where each action leads from every cell that can be reached, and what it earns, [N, 4]."""
+    """Return next cells and rewards [N, 4] of each action in every cell that can be reached."""
     rules = Mine()
     cells = rules.start(np.zeros(1, np.int64)).tolist()
     leads, earns = [], []

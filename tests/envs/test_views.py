@@ -1,4 +1,4 @@
-"""How spaces are seen: nothing is lost, and what cannot be seen is named."""
+"""Views of spaces: nothing is lost, and a part that cannot be seen is named."""
 
 import numpy as np
 import pytest
@@ -75,7 +75,7 @@ def test_only_the_chosen_parts_are_seen() -> None:
     space = spaces.Dict(image=IMAGE, mission=spaces.Text(9), way=spaces.Discrete(4))
     assert view_of("x", space, ("image",)).shape == (3, 7, 7)
     assert view_of("x", space, ("image", "way")).image_shape == (3, 7, 7)
-    assert view_of("x", IMAGE, ("image",)).shape == (3, 7, 7)  # of a run from before
+    assert view_of("x", IMAGE, ("image",)).shape == (3, 7, 7)  # in the settings of an older run
 
 
 class Mission(spaces.Space[str]):

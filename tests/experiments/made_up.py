@@ -1,4 +1,4 @@
-"""Outcomes and experiments that nobody has to train for."""
+"""Made-up outcomes and experiments, which need no training."""
 
 from dataclasses import replace
 from pathlib import Path
@@ -15,7 +15,7 @@ TWO_ARMS = ((0.0, 0.99), (0.3, 0.9))
 
 
 def tiny(config: Config) -> Config:
-    """Networks, lanes and windows that train in a second."""
+    """Return settings with networks, lanes and windows that train in a second."""
     return replace(
         config,
         family=replace(config.family, arms=2),
@@ -33,13 +33,13 @@ def five_windows(config: Config) -> Config:
 
 
 def manifest(frames: int) -> dict[str, Any]:
-    """The manifest of a checkpoint after so many frames, whose state nobody reads."""
+    """Return the manifest of a checkpoint after some frames; its state is never read."""
     state = {"file": "000000000001.state", "bytes": 0, "sha256": ""}
     return {"counters": {"frames": frames}, "state": state, "segments": []}
 
 
 def outcome(label: str = "ours", **changes: Any) -> Outcome:
-    """A run of four bins and two arms."""
+    """Return the outcome of a run with four bins and two arms."""
     made = Outcome(
         label=label,
         agent="agent57",
@@ -64,7 +64,7 @@ def outcome(label: str = "ours", **changes: Any) -> Outcome:
 
 
 def experiment(**changes: Any) -> Experiment:
-    """Two contestants on a toy."""
+    """Return an experiment with two contestants on a toy."""
     made = Experiment(
         name="made-up",
         claim="ours is better",

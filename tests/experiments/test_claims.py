@@ -1,4 +1,4 @@
-"""The experiments as they are written down: every run a valid configuration, criteria by hand."""
+"""The experiments: every run has a valid configuration, and criteria are checked by hand."""
 
 from dataclasses import replace
 
@@ -50,7 +50,7 @@ def test_the_subject_of_a_claim_has_the_default_settings_of_its_task(name: str) 
 
 
 def judged(name: str, **scores: float) -> list[Verdict]:
-    """Verdicts on scores by contestant, in their order."""
+    """Return the verdicts on scores, given by contestant."""
     experiment = EXPERIMENTS[name]
     labels = list(experiment.contestants)
     results = {
@@ -87,7 +87,7 @@ def test_the_contrasts_of_memory_differ_in_what_they_are_called_after() -> None:
     ours = config_of("memory", "agent57")
     short = config_of("memory", "trace of 4 steps")
     assert short.sequence.trace_length == short.sequence.replay_period == 4
-    # as many rows per update, hence as many updates
+    # Rows per update are equal, so the number of updates is equal.
     assert short.learner.batch_size * 4 == ours.learner.batch_size * ours.sequence.trace_length
     per_step = [c.replay.samples_per_insert / c.sequence.replay_period for c in (ours, short)]
     assert ours.network.core == "lstm"
@@ -121,7 +121,7 @@ def test_discount_is_judged_by_return_and_by_plays() -> None:
 
 
 def test_exploration_is_judged_by_return_by_the_best_arms_by_plays_and_by_speed() -> None:
-    # beta 0.3 earns half of the best return first, beta 0 earns most in the end
+    # Arm beta 0.3 is the first to earn half of the best return; beta 0 earns most in the end.
     returns = 10 * outcome().arm_returns
     # 2 of the last 8 plays with beta 0.3
     ours = outcome(score=6.6, arm_returns=returns, curve=np.array([0.0, 3.5, 6.0, 6.6]))

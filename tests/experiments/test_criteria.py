@@ -1,4 +1,4 @@
-"""Every measure by hand numbers, on the runs of `made_up`."""
+"""Every measure, checked by hand on the runs of `made_up`."""
 
 import numpy as np
 import pytest
@@ -16,7 +16,7 @@ def test_scores_are_means_over_seeds() -> None:
     assert criteria.arm_score("ours", -1)(TWO_SEEDS) == pytest.approx(0.2)
 
 
-def test_differences() -> None:
+def test_differences_of_measures_by_hand() -> None:
     high, low = criteria.arm_score("ours", 0), criteria.arm_score("ours", 1)
     assert criteria.minus(high, low)(TWO_SEEDS) == pytest.approx(0.5)
 
@@ -27,11 +27,11 @@ def test_training_seconds_are_means_over_seeds() -> None:
 
 
 def test_frames_behind_are_the_difference_less_two_standard_errors() -> None:
-    # 0.5 is reached after 100, 200 and 300 frames, or never, which counts as all 400
+    # 0.5 is reached after 100, 200 and 300 frames, or never, which counts as all 400 frames.
     curves = ([0.9, 0, 0, 0], [0, 0.5, 0, 0], [0, np.nan, 0.6, 0.1], [0, 0.4, 0, 0])
     first, second, third, never = (outcome(curve=np.array(curve)) for curve in curves)
     results = {"ours": [first, second], "theirs": [third, never]}
-    # means 150 and 350; variances of both 5,000 (two deviations of 50, over one)
+    # The means are 150 and 350, and both variances are 5,000 (two deviations of 50, over one).
     error = (5000 / 2 + 5000 / 2) ** 0.5
     assert criteria.frames_behind("theirs", "ours", 0.5)(results) == pytest.approx(200 - 2 * error)
     assert criteria.frames_behind("ours", "theirs", 0.5)(results) == pytest.approx(-200 - 2 * error)
@@ -53,9 +53,10 @@ def test_the_share_of_plays_counts_the_arms_asked_for_in_the_part_asked_for() ->
 
 def test_the_best_beta_early_is_that_of_the_best_arm_until_the_actors_earn_enough() -> None:
     results = {"ours": [outcome()]}
-    # all actors: 0, (0 + 3 * 0.5) / 4 = 0.375, nothing, (6 * 0.8 + 2 * 0.4) / 8 = 0.7
+    # Mean return of all actors by bin: 0, (0 + 3 * 0.5) / 4 = 0.375, no plays, and
+    # (6 * 0.8 + 2 * 0.4) / 8 = 0.7.
     assert criteria.early_best_beta("ours", 0.375)(results) == 0.3  # 0.375 of beta 0.3 against 0
-    # over all bins (6 * 0.8) / 8 = 0.6 of beta 0 against (3 * 0.5 + 2 * 0.4) / 6 = 0.383
+    # Over all bins, beta 0 has (6 * 0.8) / 8 = 0.6 and beta 0.3 (3 * 0.5 + 2 * 0.4) / 6 = 0.383.
     assert criteria.early_best_beta("ours", 0.7)(results) == 0.0
     assert criteria.early_best_beta("ours", 5.0)(results) == 0.0  # never reached
 

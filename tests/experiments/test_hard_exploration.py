@@ -8,7 +8,7 @@ from tests.experiments.made_up import outcome
 
 
 def results(montezuma: float, others: float, rival: float) -> dict:
-    """One seed of everything."""
+    """Return results with one seed of every contestant."""
     found = {}
     for game in GAMES:
         for agent in AGENTS:

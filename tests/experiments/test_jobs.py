@@ -1,4 +1,4 @@
-"""A queue of runs: all are brought to their end, and an interruption lets them save themselves."""
+"""A queue of runs: all runs reach their end, and an interruption lets them save themselves."""
 
 import io
 import re
@@ -28,7 +28,7 @@ from agent57.storage.manifest import write_manifest
 from tests.experiments.made_up import manifest
 from tests.runtime.runs import interrupted_when
 
-# Stands in for a run: half way it waits, until it is told to stop.
+# A program in place of a run, which waits half way until it is told to stop.
 WAITING = """
 import json, pathlib, signal, sys
 folder = pathlib.Path(sys.argv[1])

@@ -17,7 +17,7 @@ from tests.experiments.made_up import outcome
 
 
 def results(fast: tuple[int, ...] = (0, 0)) -> dict:
-    """Each run jumps to its target in one bin: meme's seeds in `fast`, all others in the last."""
+    """Each run reaches its target in one bin: meme's seeds in bins `fast`, others in the last."""
     found = {}
     for task in TASKS:
         for variant in VARIANTS:

@@ -1,4 +1,4 @@
-"""docs/results says what was run: every experiment is in the index, every result has its card."""
+"""Checks docs/results: every experiment is in the index, and every result has a card."""
 
 import re
 
@@ -12,7 +12,7 @@ MAX_BYTES = 20_000_000  # of all weights
 
 
 def index() -> dict[str, str]:
-    """The rows of the table of results, by experiment."""
+    """Return the rows of the table of results, by experiment."""
     text = (RESULTS / "README.md").read_text().partition("\n## ")[0]
     rows = re.findall(r"^\| ([a-z-]+) \|(.*)\|$", text, re.M)
     return {name: row for name, row in rows if name != "experiment"}

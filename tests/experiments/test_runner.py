@@ -29,7 +29,7 @@ from tests.runtime.runs import interrupted_when
 
 
 def changed(**learner: float) -> Change:
-    """The made-up experiment's change, and another learner."""
+    """Return the made-up experiment's change with other settings of the learner."""
 
     def change(config: Config) -> Config:
         config = tiny(config)
@@ -69,7 +69,7 @@ def test_an_experiment_from_training_to_its_card(tmp_path: Path) -> None:
     assert agent57.load(out / "weights").spec.name == "toy/bandit"
     assert "seed 0" in (out / "weights" / "README.md").read_text()
 
-    # Again: nothing is trained, the outcome is the same.
+    # A second time nothing is trained, and the outcome is the same.
     files = {file: file.stat().st_mtime_ns for file in runs.rglob("metrics.jsonl")}
     reproduce(made, "minutes", runs, tmp_path / "again", 2)
     assert files == {file: file.stat().st_mtime_ns for file in runs.rglob("metrics.jsonl")}
@@ -84,7 +84,7 @@ def test_an_experiment_from_training_to_its_card(tmp_path: Path) -> None:
     assert after.startswith(before)
     assert len(after) > len(before)
 
-    # With other settings, these runs do not count.
+    # With other settings, these runs are refused.
     other = replace(made, change=changed(learning_rate=0.1))
     with pytest.raises(
         ConfigError, match=r"other settings \(learner.learning_rate 0.001, now 0.1\): remove"
@@ -107,7 +107,7 @@ def test_folders_are_plain_names_of_their_own() -> None:
 
 
 def begin(planned: dict[Key, Job]) -> None:
-    """Write what a run that has just begun leaves behind."""
+    """Write the files of a run that has just begun."""
     for job in planned.values():
         RunFolder.create(job.folder, job.config).close()
 
@@ -182,7 +182,7 @@ def test_unknown_numbers_are_empty_cells(tmp_path: Path) -> None:
 
 
 def slow_steps(config: Config) -> Config:
-    """Log often, learn little."""
+    """Return settings that log often and learn little."""
     config = tiny(config)
     run, replay = config.run, config.replay
     return replace(

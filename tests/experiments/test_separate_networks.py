@@ -14,7 +14,7 @@ from tests.experiments.made_up import outcome
 
 
 def results(joint: float = 0.6, separate: float = 0.99, exploratory: float = 0.1) -> Results:
-    """The joint network loses the coin at the highest beta alone."""
+    """Return results in which the joint network loses the coin only at the highest beta."""
     found: Results = {}
     for beta in BETAS:
         at_beta = joint if beta == max(BETAS) else 0.99
@@ -67,7 +67,7 @@ def test_one_bad_seed_at_one_beta_falls_short(beta: float) -> None:
 
 
 def drawn(monkeypatch: pytest.MonkeyPatch, found: Results, budget: str) -> dict[str, Any]:
-    """What the figure would be drawn from."""
+    """Return the data from which the figure would be drawn."""
     asked: dict[str, Any] = {}
     monkeypatch.setattr(
         figures, "grouped_bars", lambda panels, **rest: asked.update(rest, panels=panels)

@@ -17,7 +17,7 @@ GAMES = ("pong", "breakout", "toy/chain")
 
 
 def printed(results):
-    """Lines of the table that `agent57 suite` prints."""
+    """Return the lines of the table that `agent57 suite` prints."""
     text = io.StringIO()
     show(results, Console(file=text, width=120))
     return text.getvalue().splitlines()
@@ -32,7 +32,7 @@ def evaluations(returns):
 
 
 def made_up_suite(out):
-    """Two agents, two known games and a toy, two seeds; agent57 scores 10 more."""
+    """Write a suite: two agents, two games and a toy, two seeds; agent57 scores 10 more."""
     seeds = {}
     for a, agent in enumerate(AGENTS):
         for g, game in enumerate(GAMES):

@@ -1,4 +1,4 @@
-"""A suite of real runs at tiny scale, and one whose runs are stand-ins, to interrupt it."""
+"""A suite of real runs at tiny scale, and a suite of fake runs that is interrupted."""
 
 import itertools
 import json
@@ -93,7 +93,7 @@ write_manifest(file, manifest(frames))
 
 @pytest.fixture
 def stand_ins(monkeypatch):
-    """Jobs that take no time, or for ever where the name says so."""
+    """Replace jobs by programs that end at once, or never if their name says so."""
 
     def command(job):
         speed = "slow" if "seed 1" in job.name and "SLOW" in os.environ else "fast"

@@ -1,4 +1,4 @@
-"""What the repository holds, by name, read without importing anything."""
+"""Names of modules and tests in the repository, read without importing them."""
 
 import ast
 from functools import cache
@@ -10,14 +10,14 @@ PACKAGE = ROOT / "agent57"
 
 @cache
 def modules() -> dict[Path, ast.Module]:
-    """The modules of the package, by their path inside it."""
+    """Return the syntax trees of the package's modules, by their path inside the package."""
     paths = sorted(PACKAGE.rglob("*.py"))
     return {path.relative_to(PACKAGE): ast.parse(path.read_text()) for path in paths}
 
 
 @cache
 def test_names() -> dict[Path, set[str]]:
-    """Names of the test functions, by the path of their file from the root."""
+    """Return the names of test functions, by the path of their file from the root."""
     found = {}
     for path in sorted((ROOT / "tests").rglob("test_*.py")):
         tree = ast.parse(path.read_text())

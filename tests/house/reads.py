@@ -1,5 +1,5 @@
-"""Which fields of the configuration the package reads: `owner.field`, where the annotations of
-arguments and attributes say that the owner is a section of it.
+"""Finds the fields of the configuration that the package reads: expressions `owner.field` whose
+owner is a section, according to the annotations of arguments and attributes.
 """
 
 import ast
@@ -19,7 +19,7 @@ FIELDS: dict[str, Types] = {
 
 
 def fields_read(trees: list[ast.Module]) -> set[Field]:
-    """Every field that modules read, by itself or through a property."""
+    """Return every field that modules read, directly or through a property."""
     classes = {name: dict(types) for name, types in FIELDS.items()}
     for tree in trees:
         for owner, node, names in scopes(tree, {}, classes):
@@ -46,7 +46,7 @@ def fields_read(trees: list[ast.Module]) -> set[Field]:
 def scopes(
     node: ast.AST, names: Types, classes: dict[str, Types], owner: str = ""
 ) -> Iterator[tuple[str, ast.AST, Types]]:
-    """Every node below one, with the class around it and the types of the names it sees."""
+    """Yield all descendants of a node, with their class and the types of names in scope."""
     if isinstance(node, ast.ClassDef):
         owner = node.name
     if isinstance(node, ast.FunctionDef):
@@ -61,12 +61,12 @@ def scopes(
 
 
 def named(annotation: ast.expr | None) -> str:
-    """The class that an annotation names."""
+    """Return the class that an annotation names."""
     return annotation.id if isinstance(annotation, ast.Name) else ""
 
 
 def type_of(node: ast.expr, names: Types, classes: dict[str, Types]) -> str:
-    """The class of a name or of an attribute, "" if it is not known."""
+    """Return the class of a name or of an attribute; "" if it is not known."""
     if isinstance(node, ast.Attribute):
         return classes.get(type_of(node.value, names, classes), {}).get(node.attr, "")
     return names.get(node.id, "") if isinstance(node, ast.Name) else ""

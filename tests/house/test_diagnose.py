@@ -1,4 +1,4 @@
-"""docs/DIAGNOSE.md explains what a run writes, and only settings that exist."""
+"""docs/DIAGNOSE.md explains all metrics of a run, and names only settings that exist."""
 
 import re
 from fnmatch import fnmatch

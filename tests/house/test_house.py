@@ -1,4 +1,4 @@
-"""Rules of the house that no linter knows: every module tested, every knob wired."""
+"""Rules of this project that no linter checks: every module is tested, every setting is used."""
 
 import ast
 import dataclasses
@@ -61,7 +61,7 @@ def modules_that_tests_import() -> set[Path]:
 
 
 def test_every_module_is_tested_somewhere() -> None:
-    """A test file of its name, a test that imports it, or a test named above."""
+    """A module needs a test file of its name, a test that imports it, or an entry above."""
     found = modules_with_a_test_file() | modules_that_tests_import()
     names = {str(m) for m in set(modules()) - found if m.name != "__init__.py"}
     assert names <= set(TESTED_ELSEWHERE)
@@ -70,7 +70,7 @@ def test_every_module_is_tested_somewhere() -> None:
         assert (ROOT / file).is_file(), file
 
 
-def test_no_drawers_for_odds_and_ends() -> None:
+def test_no_module_collects_odds_and_ends() -> None:
     names = {path.name for path in modules()}
     assert not names & {"utils.py", "util.py", "helpers.py", "misc.py", "common.py"}
 
@@ -87,7 +87,7 @@ def test_importing_the_package_alone_is_light() -> None:
 
 
 def knobs(config: object, prefix: str = "") -> set[str]:
-    """Dotted names of the leaf fields of a configuration."""
+    """Return the dotted names of all fields of a configuration."""
     names: set[str] = set()
     for field in dataclasses.fields(config):  # type: ignore[arg-type]
         value, name = getattr(config, field.name), f"{prefix}{field.name}"
@@ -95,13 +95,13 @@ def knobs(config: object, prefix: str = "") -> set[str]:
     return names
 
 
-def test_every_knob_is_read_somewhere() -> None:
+def test_every_setting_is_read_somewhere() -> None:
     inside = ("config", "presets")
     read = fields_read([tree for path, tree in modules().items() if path.stem not in inside])
     assert {(section, name) for section in FIELDS for name in FIELDS[section]} <= read
 
 
-def test_a_word_of_the_same_name_is_no_knob() -> None:
+def test_a_variable_with_the_name_of_a_setting_is_no_setting() -> None:
     code = """
 class Part:
     size: SequenceConfig
@@ -120,7 +120,7 @@ class Part:
 
 
 def test_only_commands_and_the_terminal_print() -> None:
-    # What a user sees goes through the console that a command was given.
+    # All output goes through the console that a command gets.
     rooms = ("cli.py", "commands/", "terminal/")
     for path, tree in modules().items():
         for node in ast.walk(tree):
@@ -133,7 +133,7 @@ def test_only_commands_and_the_terminal_print() -> None:
 
 
 def test_nothing_global_is_drawn_from() -> None:
-    # One seed, one result: random numbers come from generators that are handed over.
+    # The same seed must give the same result, so random numbers come from passed generators.
     forbidden = {"seed", "rand", "randn", "randint", "random_sample", "shuffle", "choice"}
     for path, tree in modules().items():
         for node in ast.walk(tree):
@@ -178,7 +178,7 @@ def test_all_presets_can_be_made(scale: str) -> None:
 
 
 def names_touched(node: ast.AST) -> list[str]:
-    """The names inside modules and objects, but for its own `self`, that a piece of code uses."""
+    """Return the names of attributes that code uses, except attributes of its own `self`."""
     if isinstance(node, ast.ImportFrom):
         return [alias.name for alias in node.names]
     if isinstance(node, ast.Attribute):
@@ -191,7 +191,7 @@ def names_touched(node: ast.AST) -> list[str]:
 
 
 def hidden_names(tree: ast.AST) -> list[str]:
-    """Those that begin with one underscore, and their lines."""
+    """Return the used names that begin with one underscore, and their lines."""
     return [
         f"{getattr(node, 'lineno', '')}: {name}"
         for node in ast.walk(tree)

@@ -1,4 +1,4 @@
-"""The files of a release agree, and the page on PyPI has no link into a repository."""
+"""The files of a release agree, and the page on PyPI has no relative links."""
 
 import re
 import tomllib

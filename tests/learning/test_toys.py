@@ -1,6 +1,7 @@
-"""Real training runs: tasks whose best return is known are solved, not only improved on.
+"""Real training runs: tasks with a known best return are solved, not only improved.
 
-The whole agent at `tiny` scale as a user would run it, on one core; `make learn` runs all seeds.
+They train the whole agent at `tiny` scale as a user would, on one core. `make learn` runs all
+seeds.
 """
 
 import numpy as np
@@ -31,7 +32,7 @@ def tiny(agent: str, env: str, frames: int, seed: int = 0) -> Config:
 
 
 def test_the_cue_is_remembered() -> None:
-    # Without memory the best mean return is 0; with the recurrent state it is 1.
+    # The best mean return is 0 without memory, and 1 with the recurrent state.
     episodes = evaluated(tiny("agent57", "toy/cue", 10_000))
     returns = [episode.episode_return for episode in episodes]
     assert abs(np.mean(returns[:10])) < 0.7  # it had to be learned

@@ -38,7 +38,7 @@ def test_the_order_of_the_two_states_counts() -> None:
 
 
 def test_the_embedding_is_linear_at_its_end() -> None:
-    # A ReLU there would throw away half of the directions in which states can differ.
+    # A ReLU at the end would lose half of the directions in which states can differ.
     assert (make()(torch.randn(100, 4)) < 0).any()
 
 

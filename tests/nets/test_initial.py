@@ -1,4 +1,4 @@
-"""Initial weights: their spread by hand, the size of signals by law, and who begins with them."""
+"""Initial weights: their spread by hand, the size of signals by law, and where they are used."""
 
 from dataclasses import replace
 from typing import Literal

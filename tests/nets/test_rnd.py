@@ -1,4 +1,4 @@
-"""Random network distillation: the error by definition, and who is trained."""
+"""Random network distillation: the error by definition, and which network is trained."""
 
 from functools import partial
 

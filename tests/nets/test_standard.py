@@ -1,4 +1,4 @@
-"""Vectors of unit size: moments against numpy, and what travels with the weights."""
+"""Normalised vectors: moments against numpy, and moments that are published with the weights."""
 
 import numpy as np
 import pytest
@@ -43,13 +43,13 @@ def test_old_batches_are_forgotten() -> None:
     assert standard.mean.item() == pytest.approx(1, abs=0.01)
 
 
-def test_what_never_changed_is_bounded_when_it_does() -> None:
+def test_a_constant_coordinate_is_bounded_when_it_changes() -> None:
     standard = Standard(1)
     standard.follow(torch.tensor([[10.0], [3.0], [0.0]]))
     assert standard(torch.tensor([[3.0], [4.0]])).tolist() == [[0], [LIMIT]]
 
 
-def test_a_batch_without_rows_says_nothing() -> None:
+def test_a_batch_without_rows_changes_no_moments() -> None:
     standard = Standard(2)
     standard.follow(moments(torch.zeros(2, 2, 2), torch.zeros(2, 2, dtype=torch.bool)))
     assert standard.num_batches == 0

@@ -1,4 +1,4 @@
-"""What the networks see of an observation, by hand, and the trunks that look at it."""
+"""Prepared observations by hand, and the torsos that process them."""
 
 import pytest
 import torch

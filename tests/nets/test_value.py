@@ -48,8 +48,8 @@ def test_shapes() -> None:
 
 
 def test_a_new_network_remembers() -> None:
-    """Forget gates begin at about sigmoid(1) = 0.73, not at sigmoid(0) = 0.5: of what a cell holds
-    0.73^8 = 0.08 is left after eight steps, twenty times 0.5^8 = 0.004.
+    """Forget gates begin at about sigmoid(1) = 0.73, not at sigmoid(0) = 0.5. After eight steps a
+    cell keeps 0.73^8 = 0.08 of its content, twenty times as much as 0.5^8 = 0.004.
     """
     for net in make_nets(replace(CONFIG, state_size=512)).nets:
         gates = (net.core.bias_ih_l0 + net.core.bias_hh_l0).view(4, 512)  # the second forgets

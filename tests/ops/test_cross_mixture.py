@@ -10,7 +10,7 @@ ARMS = KEYS % 3
 
 
 def splitmix64(key: int, salt: int) -> float:
-    """The same in numbers without an end (Steele et al., 2014)."""
+    """Compute SplitMix64 in Python's unbounded integers (Steele et al., 2014)."""
     mask = 2**64 - 1
     x = (key + salt * 0x9E3779B97F4A7C15) & mask
     x = ((x ^ (x >> 30)) * 0xBF58476D1CE4E5B9) & mask
@@ -29,7 +29,7 @@ def test_nothing_is_drawn_unless_asked() -> None:
 
 
 def test_every_arm_is_drawn_alike_by_law() -> None:
-    # All of 8 arms with 1/16 each, and the three that played with 1/6 more.
+    # Each of 8 arms has 1/16, and each of the three played arms 1/6 more.
     share = torch.bincount(cross_arms(ARMS, KEYS, 5, 0.5, 8)) / len(KEYS)
     expected = torch.tensor([1 / 16 + 1 / 6] * 3 + [1 / 16] * 5)
     torch.testing.assert_close(share, expected, atol=0.01, rtol=0)

@@ -70,7 +70,7 @@ def test_probabilities_sum_to_one_and_only_the_order_of_values_counts_by_law() -
 
 
 def test_regression_softmax_target_policy() -> None:
-    # A margin of 1e-3 is enough to be sure; a softmax would be nearly uniform.
+    # A margin of 1e-3 decides the greedy action; a softmax would be nearly uniform.
     policy = epsilon_greedy(torch.tensor([0.0, 1e-3]), 0.01)
     torch.testing.assert_close(policy, torch.tensor([0.005, 0.995]))
 
@@ -134,7 +134,7 @@ def test_regression_one_coin_for_all_lanes() -> None:
 
 
 def test_exploring_lanes_are_cut_and_greedy_lanes_are_not() -> None:
-    # An action that is not greedy, of 18, under the target policy with epsilon 0.01.
+    # One of 18 actions, which is not greedy, under the target policy with epsilon 0.01.
     target = float(epsilon_greedy(torch.arange(18.0), 0.01)[0])
     trace = {}
     for epsilon in (0.4, 0.4**9):

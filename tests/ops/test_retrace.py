@@ -8,7 +8,7 @@ from tests.ops import golden
 
 
 def random_windows(rows: int = 11, windows: int = 5, actions: int = 4) -> dict[str, Tensor]:
-    """Windows that end by termination, by truncation into padding, or not at all."""
+    """Return windows that end by termination, by truncation before padding, or not at all."""
     options = {"dtype": torch.float64}
     mask = torch.ones(rows, windows, dtype=torch.bool)
     discount = torch.full((rows, windows), 0.9, **options)
@@ -37,7 +37,7 @@ def retrace(windows: dict[str, Tensor], trace_decay: float) -> Tensor:
 
 
 def retrace_by_definition(windows: dict[str, Tensor], trace_decay: float) -> Tensor:
-    """The sum of corrected errors of the paper's appendix C, term by term."""
+    """Compute the sum of corrected errors of the paper's appendix C, term by term."""
     reward, discount, mask = windows["reward"], windows["discount"], windows["mask"]
     value, policy = windows["value"], windows["policy"]
     targets = torch.zeros_like(reward)
@@ -173,7 +173,7 @@ def test_linear_in_reward_and_value_together_by_law() -> None:
 
 @pytest.mark.parametrize("kind", ["retrace", "n_step"])
 def test_regression_unmasked_padding(kind: str) -> None:
-    # Whatever stands in padding, beyond the observation that is bootstrapped from, is not read.
+    # Padding after the bootstrap observation is never read.
     windows = random_windows()
     poisoned = {key: x.clone() for key, x in windows.items()}
     padding = ~windows["mask"]

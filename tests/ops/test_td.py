@@ -14,7 +14,7 @@ PLAIN = LearnerConfig(transform="identity")
 
 
 def random_windows(values: str = "separate") -> dict[str, Any]:
-    """Three windows of T = 8 rows: whole, terminated after 5 rows, truncated after 3."""
+    """Return three windows of T = 8 rows: whole, terminated after 5 rows, truncated after 3."""
     rows, windows, actions, networks = 8, 3, 4, 2 if values == "separate" else 1
     mask = torch.ones(rows, windows, dtype=torch.bool)
     mask[5:, 1] = mask[3:, 2] = False
@@ -37,7 +37,7 @@ def random_windows(values: str = "separate") -> dict[str, Any]:
 
 
 def td_errors_by_definition(case: dict[str, Any], loss: LearnerConfig) -> Tensor:
-    """One window, one network, one row after the other."""
+    """Compute TD errors one window, network and row at a time."""
     online, target, action = case["online"], case["target"], case["action"]
     is_squashed = loss.transform == "h"
     real = unsquash(target, EPS) if is_squashed else target
@@ -96,9 +96,9 @@ def test_td_errors_by_definition(values: str, transform: str, mixture: str, loss
 
 
 def two_rows(loss: LearnerConfig) -> Tensor:
-    """With beta = 0.5 the mixture prefers action 1 in rows 1 and 2: (4, 7) and (1, 2).
+    """Return two rows in which, with beta = 0.5, the mixture prefers action 1 in rows 1 and 2.
 
-    Q^e alone prefers action 0 there, and so do both target networks.
+    The mixture is (4, 7) and (1, 2) there. Q^e alone and both target networks prefer action 0.
     """
     online_e, online_i = [[1.0, 2.0], [4.0, 3.0], [1.0, 0.0]], [[5.0, 6.0], [0.0, 8.0], [0.0, 4.0]]
     target_e, target_i = (

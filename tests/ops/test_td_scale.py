@@ -13,7 +13,7 @@ def test_sums_by_hand() -> None:
 
 
 def test_sums_by_definition() -> None:
-    """A loop over networks and arms."""
+    """Compare with a loop over networks and arms."""
     generator = torch.Generator().manual_seed(0)
     td = torch.randn(2, 5, 7, generator=generator)
     trained = torch.rand(5, 7, generator=generator) < 0.6
@@ -27,7 +27,7 @@ def test_sums_by_definition() -> None:
 
 
 def test_running_squares_follow_by_hand() -> None:
-    """Arm 0 is in the batch with the mean square 6 / 3; of arm 1 nothing is learned."""
+    """Arm 0 is in the batch with the mean square 6 / 3. Arm 1 is not, and does not change."""
     running = torch.tensor([[1.0, 7.0], [0.5, 0.9]])
     follow(running, torch.tensor([[6.0, 0.0], [3.0, 0.0]]))
     assert running[0].tolist() == pytest.approx([1 + RATE * (6 / 3 - 1), 7.0])
@@ -35,8 +35,8 @@ def test_running_squares_follow_by_hand() -> None:
 
 
 def test_the_first_batch_of_an_arm_sets_its_scale_by_hand() -> None:
-    """Nothing is known: 1. Then arm 0 has 8 / 2 = 4 and arm 1, not seen yet, takes that over; then
-    arm 1 has 9, and arm 0 is as before.
+    """At first both scales are 1. Then arm 0 has 8 / 2 = 4, and arm 1, not seen yet, uses it too.
+    Then arm 1 has 9, and arm 0 is unchanged.
     """
     running = torch.zeros(2, 2)
     assert td_scale(running).tolist() == [[1.0, 1.0]]
@@ -47,7 +47,7 @@ def test_the_first_batch_of_an_arm_sets_its_scale_by_hand() -> None:
 
 
 def test_the_scale_is_a_mean_that_forgets_by_definition() -> None:
-    """A loop over batches with weights that decay by 1 - RATE."""
+    """Compare with a loop over batches whose weights decay by 1 - RATE."""
     means = torch.rand(50, generator=torch.Generator().manual_seed(3))
     running = torch.zeros(2, 1)
     for mean in means:
@@ -70,7 +70,7 @@ def test_shares_of_a_batch_add_up_by_law() -> None:
 
 
 def test_scaled_errors_do_not_know_the_size_of_rewards_by_law() -> None:
-    """Running squares of ten times the errors: the same scaled errors."""
+    """If errors and their running scale are ten times as large, scaled errors are the same."""
     generator = torch.Generator().manual_seed(2)
     td = torch.randn(1, 6, 8, generator=generator)
     trained, arm = torch.ones(6, 8, dtype=torch.bool), torch.arange(8) % 2

@@ -1,4 +1,4 @@
-"""TD errors of windows given row by row."""
+"""Computes TD errors of windows that are given row by row."""
 
 from typing import Any, Literal
 
@@ -20,7 +20,7 @@ def errors_of(
     values: Literal["separate", "joint"],
     **rows: Any,
 ) -> Tensor:
-    """The TD errors of windows with these rows, from the middle of an episode."""
+    """Return the TD errors of windows with these rows, from the middle of an episode."""
     one = torch.ones(rows["mask"].shape[1], dtype=torch.int64)
     windows = Windows(**rows, arm=one, start=one)
     return td_errors(online, target, windows, beta=beta, gamma=gamma, loss=loss, values=values)

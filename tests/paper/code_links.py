@@ -1,6 +1,6 @@
 """The links from docs/PAPER.md to lines of code.
 
-python -m tests.paper.code_links        set the lines of all links
+python -m tests.paper.code_links        updates the line numbers of all links
 """
 
 import ast
@@ -13,7 +13,7 @@ LINK = re.compile(r"\[`([\w.]+)`\]\(\.\./(agent57/[\w/]+\.py)#L(\d+)\)")
 
 
 def definitions(file: str) -> dict[str, int]:
-    """Lines where the functions, classes and methods of a module begin."""
+    """Return the lines where the functions, classes and methods of a module begin."""
     found = {}
     for node in ast.parse((ROOT / file).read_text()).body:
         if isinstance(node, ast.FunctionDef | ast.ClassDef):
@@ -25,7 +25,7 @@ def definitions(file: str) -> dict[str, int]:
 
 
 def with_lines(text: str) -> str:
-    """The text with the right line in every link; a name that is not there is a KeyError."""
+    """Return the text with the right line in every link; raise KeyError for an unknown name."""
 
     def link(match: re.Match[str]) -> str:
         name, file, _ = match.groups()

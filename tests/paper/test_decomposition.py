@@ -1,6 +1,6 @@
-"""Appendices B and C: separate values of r^e and r^i do what one value of r^e + beta r^i does.
+"""Appendices B and C: separate values of r^e and r^i are equivalent to one value of their mixture.
 
-In a small random decision process every scheme of the appendices is run exactly, in float64: the
+Every scheme of the appendices is run exactly, in float64, in a small random decision process. The
 mixture of the separate values equals the joint value after every iteration, not only in the limit.
 """
 
@@ -30,7 +30,7 @@ def _seed() -> None:
 
 
 def random_process() -> tuple[Tensor, Tensor, Tensor]:
-    """Transition probabilities [X, A, X] and two rewards [X, A]."""
+    """Return transition probabilities [X, A, X] and two rewards [X, A]."""
     transition = torch.randn(STATES, ACTIONS, STATES, dtype=torch.float64).mul(2).softmax(-1)
     extrinsic = 5 * torch.randn(STATES, ACTIONS, dtype=torch.float64)
     intrinsic = 30 * torch.rand(STATES, ACTIONS, dtype=torch.float64)
@@ -100,7 +100,7 @@ def test_separate_value_iteration_is_the_joint_one(
 
 
 def test_policies_of_their_own_break_the_decomposition() -> None:
-    # The premise of the appendix: each network greedy by itself does not find the same policy.
+    # The premise of the appendix fails if each network is greedy by itself.
     transition, extrinsic, intrinsic = random_process()
     values = torch.zeros(2, STATES, ACTIONS, dtype=torch.float64)
     joint = torch.zeros(STATES, ACTIONS, dtype=torch.float64)
@@ -118,7 +118,7 @@ def test_policies_of_their_own_break_the_decomposition() -> None:
 
 
 def sample(transition: Tensor, behaviour: Tensor, rows: int, windows: int) -> tuple[Tensor, Tensor]:
-    """States [T+1, B] and actions [T, B] of windows played with `behaviour` [X, A]."""
+    """Return states [T+1, B] and actions [T, B] of windows played with `behaviour` [X, A]."""
     states, actions = [torch.randint(STATES, (windows,))], []
     for _ in range(rows):
         actions.append(torch.multinomial(behaviour[states[-1]], 1)[:, 0])

@@ -1,4 +1,4 @@
-"""FIDELITY and PAPER: every row names files, functions and tests that exist."""
+"""Checks FIDELITY and PAPER: every row names files, functions and tests that exist."""
 
 import re
 import runpy
@@ -11,12 +11,12 @@ from tests.house.names import ROOT, test_names
 from tests.paper import code_links
 
 DOCUMENT = ROOT / "docs" / "FIDELITY.md"
-ON_SCREEN = 10  # lines that a link may be off, and still show where the function begins
+ON_SCREEN = 10  # lines by which a link may miss a function's beginning and still show it
 HEAD = ["Item", "The paper", "We", "Why", "File", "Test"]
 
 
 def rows() -> list[list[str]]:
-    """Cells of every row of every table of the document."""
+    """Return the cells of every row of every table of the document."""
     lines = [line for line in DOCUMENT.read_text().splitlines() if line.startswith("|")]
     cells = [
         [cell.strip() for cell in re.split(r"(?<!\\)\|", line.strip().strip("|"))] for line in lines

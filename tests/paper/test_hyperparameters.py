@@ -43,7 +43,7 @@ TABLE: list[tuple[str, Any, str]] = [
     ("Bandit UCB beta", 1, "controller.bonus"),
     ("Bandit epsilon", 0.5, "controller.epsilon"),
 ]
-# Said in the text, in another table, or by the papers it builds on.
+# Values from the paper's text, from another table, or from the papers that it builds on.
 TEXT: list[tuple[str, Any, str]] = [
     ("section 4: tau = 160", 160, "controller.window"),
     ("section 4: the evaluator's tau", 3600, "evaluator_controller.window"),

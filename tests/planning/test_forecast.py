@@ -1,4 +1,4 @@
-"""The model by hand, by its laws, and the command that shows it."""
+"""The forecast by hand and by law, and the command that shows it."""
 
 from dataclasses import replace
 from pathlib import Path
@@ -14,7 +14,7 @@ from agent57.planning.machine_costs import OTHER_GAMES, REFERENCE, Costs
 from agent57.planning.sizes import count_sizes
 from agent57.presets import make_config
 
-# One cost at a time: everything else is free, but for a trace of acting.
+# Costs for tests of one cost at a time: everything is free, except a tiny cost of acting.
 FREE = Costs(
     processor="none", cores=1, measured="never", flop=0.0, act_call=0.0, act_weight_byte=0.0,
     act_lane=1e-12, act_flop=0.0, emulator=0.0, update_call=0.0, update_weight_byte=0.0,
@@ -26,7 +26,7 @@ FREE = Costs(
 
 
 def tiny(actors: int = 1, lanes: int = 8) -> Config:
-    """Windows of 20 steps every 10, drawn 4 times, 16 to a batch; weights pulled every 20."""
+    """Return settings: windows of 20 steps every 10 steps, drawn 4 times, 16 per batch."""
     config = make_config("agent57", "tiny")
     config = replace(config, actor=replace(config.actor, lanes=lanes))
     if actors > 1:
@@ -92,7 +92,7 @@ def test_each_part_of_a_cluster_may_be_the_bottleneck() -> None:
 
 def test_one_machine_shares_its_cores() -> None:
     found = predict(tiny(actors=4), replace(FREE, act_lane=1.0), Machines(cores=2))
-    assert found.bottleneck == "cores"  # of four actors and an evaluator of one lane for eight
+    assert found.bottleneck == "cores"  # shared by four actors and the evaluator
     assert found.steps_per_second == pytest.approx(2 / (1 + 1 / 8))
     assert found.core_seconds == pytest.approx(1 + 1 / 8)
 
@@ -104,7 +104,7 @@ def test_calls_and_idle_processes_take_cores() -> None:
     assert found.bottleneck == "cores"
     assert found.steps_per_second == pytest.approx(1 / 0.25)
     assert found.core_seconds == pytest.approx(2 / 4)
-    # With another two machines, four processes and a Ray are left on the first.
+    # With two more machines, four processes and a Ray remain on the first machine.
     apart = predict(tiny(actors=4), costs, Machines(cores=2, machines=3))
     assert apart.bottleneck == "cores beside the learner"
     assert apart.steps_per_second == pytest.approx((2 - 0.6) / 0.25)
@@ -124,7 +124,7 @@ def test_weights_fill_the_network() -> None:
     sizes = count_sizes(config, check_env(config.env))
     machines = Machines(cores=100, machines=3, network_gbits=8e-9 * sizes.weight_bytes)
     found = predict(config, FREE, machines)
-    # A version every 40 steps to two machines, at one version a second.
+    # Every 40 steps a version goes to two machines, and the network carries one version a second.
     assert found.bottleneck == "network, weights"
     assert found.steps_per_second == pytest.approx(20.0)
     assert found.sent_bytes == pytest.approx(sizes.weight_bytes)
@@ -136,7 +136,7 @@ def test_versions_far_apart_do_not_fill_the_network() -> None:
     machines = Machines(cores=100, machines=3, network_gbits=8e-9 * sizes.weight_bytes)
     apart = replace(config, cluster=replace(config.cluster, publish_seconds=4.0))
     found = predict(apart, replace(FREE, act_lane=1e-3), machines)
-    assert found.bottleneck == "actors"  # two machines, a version every four seconds
+    assert found.bottleneck == "actors"  # a version goes to two machines every four seconds
     assert found.sent_bytes == pytest.approx(2 * sizes.weight_bytes / 4)
     often = replace(config, cluster=replace(config.cluster, publish_seconds=0.1))
     assert predict(often, FREE, machines).bottleneck == "network, weights"
@@ -167,7 +167,7 @@ def test_more_of_anything_is_never_slower() -> None:
 @pytest.mark.parametrize(
     "wrong", [{"cores": 0}, {"cores": 1, "machines": 0}, {"cores": 1, "gpu_tflops": -1}]
 )
-def test_machines_that_cannot_be_are_refused(wrong: dict) -> None:
+def test_impossible_machines_are_refused(wrong: dict) -> None:
     with pytest.raises(ConfigError, match="--"):
         Machines(**wrong)
 

@@ -1,4 +1,4 @@
-"""Costs: saved and read, refused when damaged, and what a block of the replay takes."""
+"""Costs are saved and read, refused if damaged, and predict the memory of a replay block."""
 
 from dataclasses import replace
 from pathlib import Path
@@ -20,7 +20,7 @@ def test_costs_come_back_as_they_were_written(tmp_path: Path) -> None:
     assert Costs.read(tmp_path / "deep" / "costs.json") == costs
 
 
-def test_the_machine_without_a_file_is_the_reference(
+def test_without_a_file_the_costs_are_those_of_the_reference(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))

@@ -1,4 +1,4 @@
-"""The windows that a played episode must give by definition."""
+"""The windows of a played episode, computed by their definition."""
 
 import numpy as np
 import torch
@@ -11,7 +11,7 @@ from .episodes import Episode
 
 
 def window_starts(episode: Episode, sequence: SequenceConfig) -> list[int]:
-    """First steps of the windows of a finished episode."""
+    """Return the first steps of the windows of a finished episode."""
     num_blocks = -(-episode.length // sequence.replay_period)
     return [
         k * sequence.replay_period
@@ -20,7 +20,7 @@ def window_starts(episode: Episode, sequence: SequenceConfig) -> list[int]:
 
 
 def window_by_definition(episode: Episode, start: int, sequence: SequenceConfig, layout: Layout):
-    """The columns that `Batch` must have for this window, row by row."""
+    """Return the columns that `Batch` must have for this window, row by row."""
     zero = np.zeros(layout.observation_shape, layout.observation_dtype)
     observations = [row["observation"] for row in episode.rows] + [episode.final_observation]
     columns: dict[str, list] = {name: [] for name in Batch.__dataclass_fields__}
@@ -46,7 +46,7 @@ def window_by_definition(episode: Episode, start: int, sequence: SequenceConfig,
 
 
 def batch_column(batch: Batch, column: int) -> dict[str, np.ndarray]:
-    """One window of a batch under the names of `window_by_definition`."""
+    """Return one window of a batch, with the names of `window_by_definition`."""
     window = {}
     for name in Batch.__dataclass_fields__:
         tensor = getattr(batch, name)
@@ -60,7 +60,7 @@ def batch_column(batch: Batch, column: int) -> dict[str, np.ndarray]:
 
 
 def assert_same_window(actual: dict, expected: dict) -> None:
-    """Bit for bit."""
+    """Check that two windows are equal, bit for bit."""
     assert actual.keys() == expected.keys()
     for name in expected:
         assert np.array_equal(actual[name], expected[name]), name

@@ -55,7 +55,7 @@ class Episode:
 
 
 class Lanes:
-    """E lanes whose episodes end when told; every reward is a number of its own."""
+    """E lanes whose episodes end on request; all rewards are different numbers."""
 
     def __init__(self, num_lanes: int, layout: Layout, seed: int = 0) -> None:
         self._layout = layout
@@ -101,7 +101,7 @@ class Lanes:
         return self._rng.normal(size=shape).astype(np.float32)
 
     def step(self, terminate: tuple[int, ...] = (), truncate: tuple[int, ...] = ()) -> Played:
-        """One row of all lanes; the episodes in the named lanes end with it."""
+        """Play one row of all lanes, and end the episodes in the named lanes."""
         lanes = range(self.num_lanes)
         rows = [self._row(lane) for lane in lanes]
         next_observation = [self._observe() for _ in lanes]
@@ -132,7 +132,7 @@ class Lanes:
 
 
 class Assembled(NamedTuple):
-    """What comes out of an assembler, and the columns of each window it asked a priority for."""
+    """The blocks of an assembler, and the columns of each window that needed a priority."""
 
     blocks: list[Block]
     traces: list[dict[str, np.ndarray]]
@@ -169,7 +169,7 @@ def make_assembler(
 def play_episode(
     lanes: Lanes, assembler: Watched, length: int, *, truncated: bool = False
 ) -> tuple[list[Block], list[dict]]:
-    """One whole episode of the only lane: its blocks, and the traces of its windows."""
+    """Play one whole episode in a single lane; return its blocks and its windows."""
     blocks, traces = [], []
     for row in range(length):
         ends = (0,) if row == length - 1 else ()

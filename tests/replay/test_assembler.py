@@ -72,7 +72,7 @@ def test_a_block_comes_one_step_late_and_the_last_one_at_once():
 @pytest.mark.parametrize("length", [1, 4, 5, 8, 12, 13, 30])
 def test_blocks_and_traces_by_definition(layout, truncated, sequence, length):
     lanes, assembler = Lanes(1, layout, seed=length), make_assembler(sequence, layout)
-    play_episode(lanes, assembler, 3)  # something that must leave no trace
+    play_episode(lanes, assembler, 3)  # an earlier episode must have no effect
     blocks, traces = play_episode(lanes, assembler, length, truncated=truncated)
     episode = lanes.finished[-1]
     seen = [row["observation"] for row in episode.rows] + [episode.final_observation]
@@ -135,7 +135,7 @@ def test_traces_of_many_lanes_by_definition():
         for block, trace in zip(complete, traces, strict=True):
             first = max(0, block.index + 1 - TRIPLE.blocks_per_window)
             assert trace["start"] == first * TRIPLE.replay_period
-            if block.is_last:  # of others the row to bootstrap from is still to be looked up
+            if block.is_last:  # other blocks still need their bootstrap row
                 assert_trace_by_definition(trace, episodes[block.lane], TRIPLE, PIXELS)
                 continue
             rows = episodes[block.lane].rows[trace["start"] :][: TRIPLE.window_length + 1]

@@ -32,7 +32,7 @@ def make_replay(sequence=PAIR, layout=VECTOR, seed=0, **config) -> Replay:
 
 
 def fill(replay, num_windows, layout=VECTOR, priorities=None) -> Lanes:
-    """Episodes of one step, hence one window each; their key is their number."""
+    """Add episodes of one step, so that each is a window whose key is its number."""
     lanes, assembler = Lanes(1, layout), make_assembler(PAIR, layout)
     for number in range(num_windows):
         (block,), _ = play_episode(lanes, assembler, 1)
@@ -61,7 +61,7 @@ def test_frequencies_follow_priorities():
 
 def test_regression_priorities_summed_anew_for_every_sample(monkeypatch):
     # A draw goes from the root to a leaf and reads two nodes on each level. All other nodes are
-    # spoiled here: a sum over the priorities would not be a number.
+    # nan here, so a sum over all priorities would be nan.
     trees = []
 
     class KnownTree(SumTree):
@@ -160,7 +160,7 @@ def test_keys_that_never_were_are_refused():
         replay.reprioritise(torch.tensor([0, 1]), torch.tensor([1.0]))
 
 
-def test_sampling_from_nothing_says_so():
+def test_sampling_from_an_empty_replay_is_refused():
     replay = make_replay()
     with pytest.raises(RuntimeError, match="no window yet"):
         replay.sample(1)
@@ -183,7 +183,7 @@ def test_no_window_is_stored_twice_or_left_out(length):
 
 
 class History:
-    """What a replay of raw episodes, kept whole, would hold."""
+    """The expected contents of a replay, computed from whole raw episodes."""
 
     def __init__(self, sequence, layout, capacity) -> None:
         self._sequence, self._layout, self._capacity = sequence, layout, capacity
@@ -382,7 +382,7 @@ def test_threads_may_insert_sample_and_reprioritise_at_once():
     def learn() -> None:
         while running.is_set():
             batch = replay.sample(8)
-            # rewards count up by one in each lane's pair, so a torn window would show
+            # Rewards count up by one within a lane's window, so a mixed window would be noticed.
             steps = batch.extrinsic.diff(dim=0)[batch.mask[1:]]
             assert (steps == 2).all()
             replay.reprioritise(batch.key, torch.rand(8))
@@ -426,7 +426,7 @@ def test_windows_that_are_drawn_alike_all_count():
     summary = replay.summary()
     assert summary["replay/effective_windows"] == pytest.approx(10)
     assert summary["replay/age"] == pytest.approx(5.5)
-    assert "priority/drawn" not in summary  # the weights say nothing of them
+    assert "priority/drawn" not in summary  # with exponent 0, weights do not contain priorities
 
 
 def test_the_age_is_of_the_windows_held_after_others_have_left():

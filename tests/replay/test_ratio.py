@@ -15,9 +15,9 @@ def test_owes_nothing_before_the_minimum_is_there():
     assert ratio.updates_owed(100, 0, 64) == 1
 
 
-def test_by_hand():
+def test_updates_owed_by_hand():
     ratio = make(10, 2.0)
-    # after one update of 8, the next is owed when 2 (windows - 10) reaches 8
+    # After one update of 8 windows, the next is owed when 2 (windows - 10) reaches 8.
     assert [ratio.updates_owed(windows, 1, 8) for windows in (10, 13, 14, 17, 18)] == [
         0,
         0,

@@ -65,7 +65,7 @@ def test_one_leaf_is_always_found():
     assert tree.find(np.array([0.0, 0.999])).tolist() == [0, 0]
 
 
-def test_an_empty_tree_says_so():
+def test_an_empty_tree_refuses_to_find():
     with pytest.raises(ValueError, match="nothing to find"):
         SumTree(4).find(np.array([0.5]))
 

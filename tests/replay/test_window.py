@@ -18,7 +18,7 @@ from .episodes import PAIR, PIXELS, SINGLE, TRIPLE, VECTOR, Lanes, make_assemble
 
 
 def windows_of(blocks, sequence):
-    """The windows of a finished episode's blocks."""
+    """Return the windows of a finished episode's blocks."""
     count = sequence.blocks_per_window
     return [blocks[k : k + count] for k in range(max(1, len(blocks) - count + 1))]
 
@@ -52,7 +52,7 @@ def test_the_tail_of_a_truncated_episode_by_hand():
     assert batch.mask[:, 0].tolist() == [True] * 5 + [False] * 3
     assert batch.discount[:, 0].tolist() == [1] * 5 + [0] * 3
     assert batch.action_prob[5:, 0].tolist() == [1] * 3
-    # row 5 is there to bootstrap from, with the inputs a player would see
+    # Row 5 is for bootstrapping, with the inputs that a player would see.
     assert batch.observation[5, 0].tolist() == episode.final_observation.tolist()
     assert batch.previous_extrinsic[5, 0] == episode.rows[4]["extrinsic"]
     assert batch.observation[6:].abs().sum() == 0
@@ -131,5 +131,5 @@ def test_memory_is_used_again_only_when_no_tensor_needs_it():
     del part, others
     again = [reader.read(tail, keys, probability) for _ in range(2)]
     fresh = read(tail, PAIR, PIXELS)
-    for batch in again:  # nothing of the earlier batches shines through
+    for batch in again:  # no values of earlier batches remain
         assert torch.equal(batch.observation, fresh.observation)

@@ -26,7 +26,7 @@ OUTLINE = """() => ({
 
 @contextmanager
 def chromium() -> Iterator[Any]:
-    """A browser."""
+    """Start a browser."""
     api = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
     with api.sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=CHROMIUM, args=FLAGS)
@@ -36,7 +36,7 @@ def chromium() -> Iterator[Any]:
 
 @contextmanager
 def opened(browser: Any, address: str, width: int = 1280, height: int = 900) -> Iterator[Any]:
-    """A page in a window of this size; afterwards nothing may have gone wrong in its console."""
+    """Open a page in a window of this size; check afterwards that its console has no errors."""
     page = browser.new_page(viewport={"width": width, "height": height})
     page.set_default_timeout(60_000)
     errors: list[str] = []
@@ -51,7 +51,7 @@ def opened(browser: Any, address: str, width: int = 1280, height: int = 900) -> 
 
 
 def see_all(page: Any) -> int:
-    """Make the window as high as the page, so that every chart is drawn; how many there are."""
+    """Make the window as high as the page, so that all charts are drawn; return their number."""
     height = page.evaluate("document.documentElement.scrollHeight")
     page.set_viewport_size({"width": page.viewport_size["width"], "height": height})
     wait_until(page, "all('.plot').every((box) => box.querySelector('canvas, .intervals'))")
@@ -59,7 +59,7 @@ def see_all(page: Any) -> int:
 
 
 def wait_until(page: Any, condition: str, seconds: float = 60.0) -> None:
-    """Wait for a condition; the page's own policy forbids Playwright's way to do so."""
+    """Wait for a condition. The page's security policy forbids Playwright's own wait."""
     script = (
         f"(() => {{ const all = (s) => [...document.querySelectorAll(s)]; return {condition}; }})()"
     )
@@ -70,11 +70,11 @@ def wait_until(page: Any, condition: str, seconds: float = 60.0) -> None:
 
 
 def tips(page: Any) -> list[str]:
-    """What each chart says to a pointer in its middle."""
+    """Return each chart's tooltip for a pointer in its middle."""
     said = []
     for over in page.locator(".u-over").all():
         over.scroll_into_view_if_needed()
-        page.wait_for_timeout(50)  # scrolling hides what was said before
+        page.wait_for_timeout(50)  # scrolling hides the previous tooltip
         over.hover()
         said.append(page.locator("#tip").inner_text() if page.locator("#tip").is_visible() else "")
     return said

@@ -1,4 +1,4 @@
-"""Run folders with made-up records, for tests of what reads them."""
+"""Run folders with made-up records, for tests of reports and pages."""
 
 import json
 from dataclasses import replace
@@ -21,7 +21,7 @@ def write_run(
     num_lines: int = 12,
     num_episodes: int = 60,
 ) -> Path:
-    """A folder as a run of `agent57 train` leaves it, without checkpoints."""
+    """Write a folder like that of `agent57 train`, without checkpoints."""
     path.mkdir(parents=True)
     config = make_config(agent, "tiny")
     run = replace(config.run, seed=seed)

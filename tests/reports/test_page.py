@@ -33,7 +33,7 @@ def chart(data: dict, title: str) -> dict:
 
 
 class Links(HTMLParser):
-    """Every address a page would fetch."""
+    """Collects every address that a page would fetch."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -134,7 +134,7 @@ def test_errors_per_arm_are_drawn_where_they_were_written(tmp_path):
     gaps = [[value is None for value in row] for row in rows]
     assert gaps == [[i % 4 == arm for i in range(12)] for arm in range(4)]
     shown = [c["title"] for s in data["sections"] for c in s.get("charts", [])]
-    assert "TD error per arm" not in shown  # of a joint network, which this run has not
+    assert "TD error per arm" not in shown  # only a joint network has it
 
 
 def test_names_cannot_break_out_of_the_page(tmp_path):
@@ -238,7 +238,7 @@ def test_rounding_keeps_five_digits(value):
     assert rounded(np.array([value]))[0] == pytest.approx(value, rel=1e-4)
 
 
-def test_what_is_not_finite_is_a_gap():
+def test_values_that_are_not_finite_are_gaps():
     assert rounded(np.array([math.nan, math.inf, 2.0])) == [None, None, 2.0]
 
 
@@ -358,7 +358,7 @@ def test_a_mark_of_health_links_to_its_advice(tmp_path):
             browser.wait_until(page, "location.hash.includes('advice=exploratory-arms-stand')")
             assert page.locator(f"{entry} dd").all_inner_texts()[2].startswith("At 1 every state")
             assert page.locator(f"{entry} code").first.inner_text() == "curiosity/familiar"
-            assert "smooth=0.5" in page.url  # the view stays what it was
+            assert "smooth=0.5" in page.url  # the view has not changed
             link = page.url
             assert page.errors == []
         with browser.opened(chromium, link) as page:  # the link opens the advice by itself

@@ -13,7 +13,7 @@ FIELDS = episode(5, np.random.default_rng(0))  # of the evaluator, in its evalua
 
 
 def scored_run(path: Path, env: str, returns: list[float], agent: str = "agent57") -> RunHistory:
-    """A run with fifty evaluation episodes of each return, one after another."""
+    """Write a run with fifty evaluation episodes of each return, one return after another."""
     run = write_run(path, env=env, agent=agent, num_episodes=0)
     rows = [
         {**FIELDS, "frames": 100 * (50 * i + j), "return": value}

@@ -1,4 +1,4 @@
-"""Gymnasium tasks that go wrong in their own ways, once told so by a file."""
+"""Gymnasium tasks that fail in different ways, once a file says so."""
 
 import os
 import sys
@@ -9,7 +9,7 @@ import gymnasium
 import numpy as np
 from gymnasium import spaces
 
-FAULT_FILE = "AGENT57_TEST_FAULT"  # names a file that holds the fault to show, if it exists
+FAULT_FILE = "AGENT57_TEST_FAULT"  # names a file that holds the kind of fault, if the file exists
 
 
 class Broken(gymnasium.Env):

@@ -1,6 +1,6 @@
 """Small whole runs: trained, stopped at a chosen step, resumed, and compared bit for bit.
 
-And whole queues of them, told to stop.
+Also interrupts whole queues of runs.
 """
 
 import io
@@ -24,26 +24,26 @@ from agent57.runtime.session import Session
 from agent57.storage.checkpoint import CheckpointStore
 from tests.small import changed, small_config
 
-# What may differ between two runs that are the same.
+# Fields that may differ between two equal runs.
 CLOCK = ("seconds", "frames_per_second", "memory/resident_bytes")
 
 
 def run_config(task: str, frames: int, **sections: dict[str, Any]) -> Config:
-    """A small agent on a task, with a line of metrics every few steps."""
+    """Return the settings of a small agent on a task, with metrics every few steps."""
     settings = {"frames": frames, "threads": 1, "log_frames": 30, "checkpoint_seconds": 1e6}
     config = small_config(env={"name": task}, run=settings, learner={"target_period": 7})
     return changed(config, **sections)
 
 
 def train(config: Config, path: Path) -> str:
-    """A new run to its end; what it said."""
+    """Train a new run to its end; return its output."""
     said = io.StringIO()
     run.start(config, path, Console(file=said, width=1000))
     return said.getvalue()
 
 
 def resume(path: Path, frames: int | None = None) -> str:
-    """A run continued to its end; what it said."""
+    """Resume a run and train it to its end; return its output."""
     said = io.StringIO()
     run.resume(path, frames, Console(file=said, width=1000))
     return said.getvalue()
@@ -64,7 +64,7 @@ def stop_after(num_ticks: int, patch: pytest.MonkeyPatch) -> None:
 
 
 def at_tick(num_ticks: int, patch: pytest.MonkeyPatch, act: Callable[[], object]) -> None:
-    """Let every session do something after some steps, before anything else is looked after."""
+    """Let every session call `act` after some steps, before its other work."""
 
     class Sitting(Session):
         num_left = num_ticks
@@ -79,7 +79,7 @@ def at_tick(num_ticks: int, patch: pytest.MonkeyPatch, act: Callable[[], object]
 
 
 def interrupted(config: Config, path: Path, sittings: list[int], patch: pytest.MonkeyPatch) -> None:
-    """A run that is stopped after each number of steps and then resumed to its end."""
+    """Train a run that is stopped after each number of steps, then resume it to its end."""
     for index, num_ticks in enumerate(sittings):
         with patch.context() as patched:
             stop_after(num_ticks, patched)
@@ -109,12 +109,12 @@ def interrupted_when(is_time: Callable[[], bool]) -> Iterator[None]:
 
 
 def lines(path: Path, name: str) -> list[dict[str, Any]]:
-    """A journal."""
+    """Return the rows of a journal."""
     return [json.loads(line) for line in (path / name).read_text().splitlines()]
 
 
 def result(path: Path) -> dict[str, Any]:
-    """All a run leaves behind, but for what the clock said."""
+    """Return everything that a run leaves behind, except times."""
     checkpoint = CheckpointStore(path / "checkpoints", keep=9).load()
     assert checkpoint is not None
     assert not checkpoint.damaged
@@ -136,13 +136,13 @@ def result(path: Path) -> dict[str, Any]:
 
 
 def live(checkpoint: Any) -> list[tuple[int, bytes]]:
-    """The blocks the replay held."""
+    """Return the blocks that the replay held."""
     oldest = checkpoint.state["parts"]["replay"]["store"]["oldest_id"]
     return [(key, message) for key, message in checkpoint.blocks if key >= oldest]
 
 
 def difference(first: Any, second: Any, place: str = "") -> list[str]:
-    """The places in which two results are not equal, bit for bit."""
+    """Return the places where two results differ, bit for bit."""
     if isinstance(first, torch.Tensor):
         is_same = isinstance(second, torch.Tensor) and torch.equal(first, second)
         return [] if is_same else [place]

@@ -1,7 +1,7 @@
-"""A run survives what machines do: kills at any moment, flipped bits, full and read-only disks.
+"""A run survives faults of machines: kills at any moment, flipped bits, full and read-only disks.
 
-Training processes are forked from a server that has imported everything, so that a life of a
-process costs tenths of a second; the slow test uses the command line itself.
+Training processes are forked from a server that has imported everything, so that each process takes
+tenths of a second. The slow test uses the command line itself.
 """
 
 import contextlib
@@ -30,7 +30,7 @@ CONFIG = run_config(
 
 
 def work(path: Path, config: Config) -> None:
-    """What a training process does: begin the run or go on with it."""
+    """Begin the run or resume it, in a training process."""
     console = Console(file=io.StringIO())
     torch.set_num_threads(1)
     if (path / "config.json").exists():
@@ -52,7 +52,7 @@ def newest(path: Path) -> str:
 
 
 def wait_for_progress(path: Path, is_alive) -> None:
-    """Until a checkpoint is committed, so that the run gets on however often it is killed."""
+    """Wait until a checkpoint is committed, so that a run that is killed often makes progress."""
     before = newest(path)
     while is_alive() and newest(path) == before:
         time.sleep(0.01)
@@ -116,7 +116,7 @@ def test_twenty_kills_of_the_command_line_change_nothing(tmp_path):
 
 @pytest.fixture(scope="module")
 def small_run(tmp_path_factory) -> Path:
-    """A run of three checkpoints, each with blocks of its own."""
+    """Train a run with three checkpoints, each with its own blocks."""
     path = tmp_path_factory.mktemp("flips") / "run"
     train(run_config("toy/cue", 30), path)
     for frames in (60, 90):
@@ -134,7 +134,7 @@ def test_no_flipped_bit_goes_unnoticed(small_run):
     folder = small_run / "checkpoints"
     files = sorted(folder.iterdir())
     names = sorted({file.stem for file in files if file.suffix == ".json"})
-    # What each checkpoint holds, newest first, seen with the later ones out of the way.
+    # The content of each checkpoint, newest first, read after newer ones were removed.
     whole = {}
     for name in reversed(names):
         checkpoint = loaded(folder)
@@ -148,7 +148,7 @@ def test_no_flipped_bit_goes_unnoticed(small_run):
     sizes = [file.stat().st_size for file in files]
     outcomes = {"unharmed": 0, "one before": 0, "fewer blocks": 0}
     for trial in range(120):
-        # By bytes, and then each file as often as any: manifests are small.
+        # Choose by bytes at first, then by file, because manifests are small.
         file = rng.choices(files, sizes)[0] if trial % 2 else files[trial // 2 % len(files)]
         position, bit = rng.randrange(file.stat().st_size), 1 << rng.randrange(8)
         with flipped(file, position, bit):
@@ -185,7 +185,7 @@ def flipped(file: Path, position: int, bit: int):
 
 @pytest.fixture
 def small_disk(tmp_path):
-    """A file system of its own, and a function that mounts it anew with other options."""
+    """Mount a small file system; also give a function that remounts it with other options."""
     path = tmp_path / "disk"
     path.mkdir()
 

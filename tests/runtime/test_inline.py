@@ -1,4 +1,4 @@
-"""The reference runtime: one seed, one result; who owes what; and every system runs in it."""
+"""The reference runtime: the same seed gives the same result, and every system trains in it."""
 
 import itertools
 
@@ -28,7 +28,7 @@ def run(config: Config) -> tuple[Parts, Notes]:
 
 @pytest.fixture(scope="module")
 def finished() -> tuple[Parts, Notes]:
-    """One whole run, to be looked at by several tests."""
+    """Train one whole run, which several tests examine."""
     torch.manual_seed(1)
     return run(CONFIG)
 
@@ -118,7 +118,7 @@ def test_the_summary_holds_what_a_user_wants_to_see(finished: tuple[Parts, Notes
 
 
 def tiny(agent: str) -> Config:
-    """A system of the paper as it is at tiny scale, on a task of the paper."""
+    """Return a system of the paper at tiny scale, on a task of the paper."""
     return changed(
         make_config(agent, "tiny"),
         env={"name": "random_coin"},

@@ -6,8 +6,9 @@ from agent57.storage import folder
 from agent57.storage.segments import segments, stream
 from tests.runtime.runs import difference, interrupted, lines, result, resume, run_config, train
 
-# In ticks, of three steps each. A window of two blocks of four is there after nine; a line of
-# metrics is due every ten; episodes of the cue task last ten.
+# Ticks at which runs are stopped; a tick has three steps. The first window of two blocks of four
+# steps is complete after nine steps. A line of metrics is due every ten steps. Episodes of the cue
+# task last ten steps.
 SITTINGS = [1, 1, 2, 4, 1, 1, 1, 8, 1, 13]
 
 

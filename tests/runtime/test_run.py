@@ -1,4 +1,4 @@
-"""By contract: a run starts, ends, goes on and fails with one line that says what is left."""
+"""By contract: a run starts, ends, resumes, and fails with one line that says what was saved."""
 
 import io
 import json
@@ -33,7 +33,7 @@ TASK = "agent57/Broken-v0"
 
 @pytest.fixture
 def fault(tmp_path, monkeypatch):
-    """A function that makes the broken task show a fault, or none."""
+    """Give a function that sets the broken task's fault, or removes it."""
     file = tmp_path / "fault"
     monkeypatch.setenv(broken_envs.FAULT_FILE, str(file))
     return lambda name: file.write_text(name) if name else file.unlink()
@@ -74,7 +74,7 @@ def test_a_run_shorter_than_its_interval_writes_one_line(tmp_path):
     config = run_config("toy/cue", 15, run={"log_frames": 30})
     train(config, tmp_path / "run")
     assert [row["frames"] for row in lines(tmp_path / "run", "metrics.jsonl")] == [15]
-    resume(tmp_path / "run", frames=75)  # from now on where a long run would write
+    resume(tmp_path / "run", frames=75)  # from here on lines come where a long run would write them
     assert [row["frames"] for row in lines(tmp_path / "run", "metrics.jsonl")] == [15, 30, 60, 75]
 
 
@@ -217,7 +217,7 @@ def test_a_run_goes_on_without_blocks_that_are_lost(tmp_path, monkeypatch):
     segments[0].write_bytes(b"rotten")
     said = resume(tmp_path / "run")
     assert f"{segments[0].name} has 6 bytes" in said
-    assert "no checkpoint is whole: going on from" in said
+    assert "every checkpoint is damaged: going on from" in said
     assert "finished after 120 frames" in said
 
 
@@ -228,7 +228,7 @@ def test_a_run_goes_on_with_an_empty_replay(tmp_path, monkeypatch):
         resume(tmp_path / "run")
     for path in (tmp_path / "run" / "checkpoints").glob("*.blocks"):
         path.unlink()
-    assert "with what is left of its replay" in resume(tmp_path / "run")
+    assert "with the rest of its replay" in resume(tmp_path / "run")
     assert result(tmp_path / "run")["state"]["counters"]["frames"] == 120
 
 

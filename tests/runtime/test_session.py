@@ -1,4 +1,4 @@
-"""By contract: signals and callbacks stop a run after the step, checkpoints come in time."""
+"""By contract: signals and callbacks stop a run after the current step, and checkpoints in time."""
 
 import os
 import signal
@@ -28,7 +28,7 @@ def make(saves, *, is_new=False, answer=True, seconds=10.0):
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
 def test_a_signal_stops_after_the_step(number):
-    outside = signal.signal(number, signal.SIG_DFL)  # nohup has hang-ups ignored
+    outside = signal.signal(number, signal.SIG_DFL)  # under nohup, SIGHUP would be ignored
     try:
         with make([]) as session:
             assert not session.is_stopping
@@ -48,7 +48,7 @@ def test_the_second_interrupt_no_longer_waits_but_a_second_termination_does():
             os.kill(os.getpid(), signal.SIGINT)
 
 
-def test_a_run_under_nohup_stays_deaf():
+def test_a_run_under_nohup_keeps_ignoring_hangups():
     before = signal.signal(signal.SIGHUP, signal.SIG_IGN)
     with make([]) as session:
         os.kill(os.getpid(), signal.SIGHUP)

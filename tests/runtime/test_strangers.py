@@ -1,5 +1,5 @@
-"""By contract: a run folder that somebody else made runs no code, connects nowhere, writes nowhere
-else, takes no more memory than its size suggests, and is refused in one line if it is forged.
+"""By contract: a foreign run folder runs no code, opens no connection, writes nothing outside, and
+takes no more memory than its size suggests. If it is forged, it is refused in one line.
 """
 
 import functools
@@ -47,7 +47,7 @@ def change_config(folder: Path, section: str, name: str, value: object) -> None:
 
 
 def change_state(folder: Path, change) -> None:
-    """Change the state of every checkpoint and seal it anew."""
+    """Change the state of every checkpoint, and write valid checksums."""
     for path in sorted((folder / "checkpoints").glob("*.json")):
         manifest = read_manifest(path)
         file = path.with_suffix(".state")
@@ -175,7 +175,7 @@ FORGERIES = {
 }
 
 
-# What a command does not read.
+# Parts of a state that a command does not read.
 UNUSED = [
     ("counters of a wrong type", "resume"),
     ("no journal", "evaluate"),
@@ -225,7 +225,7 @@ def test_a_block_that_would_grow_is_refused(folder):
 
 
 def grown(message: bytes) -> bytes:
-    """A block whose observations unpack to a quarter of a gigabyte."""
+    """Return a block whose observations unpack to a quarter of a gigabyte."""
     block = Block.from_bytes(message)
     return replace(block, observations=packed_zeros(), is_compressed=True).to_bytes()
 
@@ -243,7 +243,7 @@ def test_a_record_longer_than_its_file_is_refused(folder):
 
 
 def forge_blocks(folder: Path, change, size: int | None = None) -> None:
-    """Change every block of the newest checkpoint and seal it anew."""
+    """Change every block of the newest checkpoint, and write valid checksums."""
     store = CheckpointStore(folder / "checkpoints", keep=2)
     checkpoint = store.load()
     path = folder / "checkpoints" / f"{checkpoint.name}.json"

@@ -1,4 +1,4 @@
-"""By contract: an environment that hangs is named, and a run that is told to stop ends in time."""
+"""By contract: a hanging environment is named, and a run that is told to stop ends in time."""
 
 import contextlib
 import multiprocessing
@@ -24,7 +24,7 @@ CONFIG = run_config(TASK, 300, run={"checkpoint_seconds": 0.01})
 
 
 def work(path: Path, fault: Path, heard: Path) -> None:
-    """Train with a watchdog that is in a hurry; what was said goes to a file."""
+    """Train with a watchdog whose limits are short; its messages go to a file."""
     os.environ[broken_envs.FAULT_FILE] = str(fault)
     watchdog.SLOW_SECONDS, watchdog.STOP_SECONDS, watchdog.END_SECONDS = 0.3, 0.3, 0.3
     torch.set_num_threads(1)

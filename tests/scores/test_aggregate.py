@@ -33,7 +33,7 @@ def rng(seed=0):
 
 
 def as_runs(scores):
-    """Runs of games a, b, ... from rows of runs."""
+    """Return the runs of games a, b, ... from scores with a row per run."""
     return {chr(97 + game): column for game, column in enumerate(np.asarray(scores).T)}
 
 
@@ -153,7 +153,7 @@ def test_probability_of_improvement_uses_the_common_games():
 
 
 def test_the_interval_of_a_tiny_suite_is_that_of_all_resamples():
-    """Two games of two runs have 2^4 equally likely resamples; their quantiles are the limits."""
+    """Two games with two runs have 2^4 equally likely resamples. Their quantiles are the limits."""
     scores = np.array([[0.0, 10.0], [1.0, 30.0]])
     every = [
         np.mean([scores[i, 0], scores[j, 0], scores[k, 1], scores[m, 1]])
@@ -162,7 +162,7 @@ def test_the_interval_of_a_tiny_suite_is_that_of_all_resamples():
     runs = as_runs(scores)
     ours = aggregate(runs, list(runs), Bootstrap(rng(), confidence=0.8, num_resamples=20_000))
     mean = ours.statistics["mean"]
-    # Each extreme has 1 of 16 resamples, less than 10 %; the next value has 2 more.
+    # Each extreme occurs in 1 of 16 resamples, less than 10 %. The next value occurs in 2 more.
     low, high = np.quantile(every, [0.1, 0.9], method="inverted_cdf")
     assert (low, high) == (np.sort(every)[1], np.sort(every)[-2]) == (5.25, 15.25)
     assert (mean.low, mean.high) == (low, high)
@@ -243,7 +243,7 @@ def test_improvement_over_oneself_is_a_half_and_the_other_way_round_the_rest():
     assert there + back == pytest.approx(1)
 
 
-def test_the_order_of_games_and_runs_is_no_matter():
+def test_the_order_of_games_and_runs_does_not_matter():
     scores = rng(7).normal(size=(3, 9))
     shuffled = scores[::-1, ::-1]
     for name, value in all_statistics(scores).items():
@@ -317,7 +317,7 @@ def test_paper_score_of_two_seeds_by_hand():
     first = rows([0, 20, 40], [0.0, 10.0, 0.0])
     second = rows([10, 30], [2.0, 4.0])
     result = paper_score([first, second], window_episodes=1)
-    # From 10 on both have a curve; after 30 the second keeps its 4.
+    # Both seeds have a curve from frame 10 on. After frame 30 the second keeps its value of 4.
     assert result.frames == (10, 20, 30, 40)
     assert result.curve == ((5 + 2) / 2, (10 + 3) / 2, (5 + 4) / 2, (0 + 4) / 2)
     assert (result.score, result.at_frames) == (6.5, 20)

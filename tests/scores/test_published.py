@@ -27,7 +27,7 @@ from agent57.scores.published import (
 
 
 def printed(table, reference, width=80, json_file=None):
-    """What the command prints on a terminal of that width."""
+    """Return what the command prints on a terminal of this width."""
     console = Console(file=io.StringIO(), width=width)
     args = ["--table", table, "--reference", reference]
     main([*args, "--json", str(json_file)] if json_file else args, console)
@@ -92,7 +92,7 @@ def test_the_closest_calls_of_agent57():
     assert [round(hns[game], 1) for game in closest] == [101.1, 110.1, 114.6, 117.2, 118.2]
 
 
-def test_the_suites():
+def test_the_suites_have_57_and_10_games():
     assert len(suite_games("atari57")) == len(set(suite_games("atari57"))) == 57
     assert suite_games("challenging10") == (
         *("beam_rider", "freeway", "montezuma_revenge", "pitfall", "pong"),

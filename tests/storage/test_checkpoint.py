@@ -1,4 +1,4 @@
-"""By law: a checkpoint that was committed can be read whatever happens to later ones."""
+"""By law: a committed checkpoint can be read, whatever happens to later checkpoints."""
 
 import errno
 import os
@@ -64,7 +64,7 @@ def test_a_checkpoint_is_read_back(tmp_path):
     assert checkpoint.damaged == []
 
 
-def test_there_may_be_none(tmp_path):
+def test_a_new_store_holds_no_checkpoint(tmp_path):
     assert CheckpointStore(tmp_path / "missing", 2).load() is None
     with pytest.raises(ConfigError, match="none was written"):
         newest_state(tmp_path / "missing")
@@ -133,7 +133,7 @@ def test_the_one_before_a_damaged_one_is_used_and_continued(suffix, damage, tmp_
     assert checkpoint.state["counters"]["updates"] == 1
     assert list(checkpoint.blocks) == contents(blocks(0, 4))
 
-    # the replay goes on with other blocks under the ids of the lost ones
+    # The replay goes on with other blocks under the ids of the lost blocks.
     live = blocks(0, 4) + blocks(4, 9, salt="'")
     save(store, 3, live)
     store, checkpoint = load(tmp_path)

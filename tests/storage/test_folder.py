@@ -59,7 +59,7 @@ def test_only_one_process_may_hold_a_run(tmp_path):
         (b"", "damaged"),
         (b"\xff", "damaged"),
         (b"[]", "damaged"),
-        (b'{"version": 99}', "version 99 is not the"),
+        (b'{"version": 99}', "version 99 cannot be read"),
         (b'{"version": 1}', "actor is missing"),
     ],
 )
@@ -123,7 +123,7 @@ def test_a_torn_line_is_trimmed_so_that_the_next_stands_alone(tmp_path):
     folder.close()
     assert file.read_text() == '{"frames": 1}\n{"frames": 3}\n'
     folder = RunFolder(tmp_path)
-    assert folder.cut_back(sizes, checksums) == []  # healed: the next checkpoint vouches for it
+    assert folder.cut_back(sizes, checksums) == []  # later checkpoints accept the cut
     folder.close()
 
 
@@ -144,7 +144,7 @@ def test_a_line_that_was_changed_is_noticed(tmp_path):
     ]
     folder.append("metrics.jsonl", {"frames": 14})
     folder.close()
-    rows, damage = read_whole_lines(file)  # resuming does not vouch for what was damaged
+    rows, damage = read_whole_lines(file)  # after resuming, damaged lines are still reported
     assert [row["frames"] for row in rows] == [11, 13, 14]
     assert damage == [f"{file} is damaged in line 2"]
 

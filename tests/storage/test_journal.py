@@ -1,4 +1,4 @@
-"""The journal: averages between two lines, episodes as they end, and going on after a pause."""
+"""The journal: averages between two lines, episodes as they end, and resumed sessions."""
 
 import json
 import mmap

@@ -1,4 +1,4 @@
-"""By contract: what was written is read back, anything else is named."""
+"""By contract: unchanged files are read back, and any other file is named."""
 
 import pickle
 import zipfile
@@ -81,7 +81,7 @@ def test_a_state_is_read_back_and_outlives_its_file(in_part, tmp_path):
     (tmp_path / "a.state").unlink()
     assert torch.equal(state["x"], torch.arange(5.0))
     assert state["y"] == [1, "two"]
-    state["x"] += 1  # nobody else's
+    state["x"] += 1  # the tensor can be written to
 
 
 @pytest.mark.parametrize("in_part", [False, True])

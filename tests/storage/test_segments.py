@@ -1,4 +1,4 @@
-"""A sealed and compressed journal says what a plain one says, and names what is damaged."""
+"""A sealed and compressed journal has the content of a plain one, and damage is named."""
 
 import json
 import os
@@ -30,7 +30,7 @@ def line(number: int) -> bytes:
 
 
 def written(path, count, segment_bytes=1000):
-    """A journal of `count` lines, sealed every few of them, and its file."""
+    """Write a journal of `count` lines, sealed every few lines; return it and its file."""
     journal = JournalFile(path / "episodes.jsonl", segment_bytes)
     for number in range(count):
         journal.append(line(number))
@@ -93,7 +93,7 @@ def test_cutting_back_reaches_any_line(num_kept, is_packed, tmp_path):
 
 @pytest.mark.parametrize("name", ["rename", "unlink", "replace", "truncate", "fsync"])
 def test_an_interruption_anywhere_leaves_a_journal_to_cut_back(name, tmp_path, monkeypatch):
-    """Break off at each call in turn: what is left can be cut back to any checkpoint before."""
+    """Interrupt at each call in turn: the rest can be cut back to any earlier checkpoint."""
 
     class Crash(BaseException):
         pass
@@ -142,7 +142,7 @@ def test_damage_costs_one_part_and_is_named(tmp_path, monkeypatch):
         damaged.write_bytes(changed)
         rows, damage = read_whole_lines(file)
         assert len(rows) >= 34  # one part of three lines, or two whose border is unknown
-        if len(rows) < 40:  # else the bit means nothing to zstd
+        if len(rows) < 40:  # otherwise zstd ignores the flipped bit
             assert damage[0].startswith(f"{damaged} is damaged in part ")
         assert all(line(row["frames"]) == json.dumps(row).encode() + b"\n" for row in rows)
     damaged.write_bytes(content[:-9])

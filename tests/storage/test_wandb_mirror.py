@@ -11,7 +11,7 @@ from tests.trained_run import call
 
 
 class FakeWandb:
-    """Notes what it is given."""
+    """Records its arguments."""
 
     def __init__(self) -> None:
         self.begun: list[dict] = []

@@ -1,4 +1,4 @@
-"""What a user sees: a live panel on a terminal, a line per record elsewhere."""
+"""The view of a run: a live panel on a terminal, a line per record elsewhere."""
 
 import io
 import re

@@ -31,7 +31,7 @@ def test_the_table_and_the_json_say_the_same(tmp_path):
     assert result["return_mean"] == pytest.approx(np.mean(result["returns"]))
     assert result["arm"] == 1
     assert f"beta {result['beta']:.4g}" in text
-    assert "hns" not in result  # nobody knows what a human scores on a toy
+    assert "hns" not in result  # there is no human score on a toy
 
 
 def test_one_episode_has_no_deviation():
@@ -101,7 +101,7 @@ def test_films_an_episode_and_keeps_it_in_the_run(tmp_path, suffix, overlay):
 
 
 def _bare_size():
-    """Of the game alone in a film."""
+    """Return the size of the game's picture in a film without the panel."""
     env = make_env(TrainedRun.load(trained_run()).config.env, 1)
     env.reset(np.ones(1, bool), np.zeros(1, np.int64))
     height, width = even(enlarge(env.render(0))).shape[:2]

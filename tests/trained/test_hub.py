@@ -17,7 +17,7 @@ from tests.trained_run import trained_run
 
 
 class Shelf:
-    """A hub that is a folder."""
+    """A hub client that stores files in a folder."""
 
     def __init__(self, root: Path) -> None:
         self.root = root

@@ -18,7 +18,7 @@ CPU = torch.device("cpu")
 
 
 def untrained(env_name: str) -> TrainedRun:
-    """A run before its first update, of a task of any kind."""
+    """Return a run before its first update, on any task."""
     config = make_config("agent57", "tiny")
     config = replace(config, env=replace(config.env, name=env_name))
     weights = make_networks(config, check_env(config.env)).state_dict()

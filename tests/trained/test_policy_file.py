@@ -1,4 +1,4 @@
-"""A policy as one file: the same actions, no environment, no code."""
+"""A policy as one file: it acts as its run, needs no environment and runs no code."""
 
 import io
 import os

@@ -34,7 +34,7 @@ def test_a_watcher_reads_what_the_training_wrote(tmp_path: Path) -> None:
     assert not list(tmp_path.rglob("*.partial"))
 
 
-@pytest.mark.parametrize("share", [1.0, 0.1, 2.0])  # of a core that the training gets
+@pytest.mark.parametrize("share", [1.0, 0.1, 2.0])  # share of a core that the training gets
 def test_writing_is_followed_by_its_share_of_training(
     share: float, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -66,7 +66,7 @@ def test_a_disk_that_refuses_does_not_end_a_run(tmp_path: Path) -> None:
 
 
 def test_nothing_is_written_through_a_link(tmp_path: Path) -> None:
-    """A run folder from somebody else may hold links in the place of these files."""
+    """A foreign run folder may hold links in place of these files."""
     outside, secret = tmp_path / "outside", tmp_path / "secret"
     outside.mkdir()
     secret.write_text("mine")
@@ -95,7 +95,7 @@ def test_a_sign_from_the_future_does_not_count(tmp_path: Path) -> None:
     assert not LaneWriter(tmp_path).is_watched
 
 
-def test_lanes_that_are_none_are_left_out(tmp_path: Path) -> None:
+def test_entries_that_describe_no_lane_are_left_out(tmp_path: Path) -> None:
     (tmp_path / "live").mkdir()
     os.mkfifo(tmp_path / "live" / "evaluator.json")
     foreign = [

@@ -36,7 +36,7 @@ def test_the_panel_stands_beside_the_game(num_values, num_actions):
     top = (first.shape[0] - 420) // 2
     assert (first[top : top + 420, :320] == 77).all()
     second = overlay.draw(game, played(num_values, num_actions), novelty)
-    assert (first[:60, 320:] != second[:60, 320:]).any()  # the score has moved
+    assert (first[:60, 320:] != second[:60, 320:]).any()  # the score has changed
 
 
 def test_actions_are_named_where_names_are_known():

@@ -17,7 +17,7 @@ from agent57.watch.server import LivePage, PageServer, open_socket
 def serving(
     *paths: Path, port: int | None = None, token: str | None = None, wait: bool = False
 ) -> Iterator[str]:
-    """The address of a page about these folders."""
+    """Serve a page about these folders; give its address."""
     listener = open_socket("127.0.0.1", port or 0, 0)
     server = PageServer(LivePage(FollowedRuns(list(paths), wait=wait), token))
     thread = threading.Thread(target=server.run, kwargs={"sockets": [listener]}, daemon=True)

@@ -45,7 +45,7 @@ def shown(picture: dict[str, str]) -> np.ndarray:
 @pytest.mark.parametrize("task", ["pong", "toy/mine", "CartPole-v1"])
 def test_the_picture_is_the_lane_as_it_is(task: str) -> None:
     player, env, camera = playing(task, 6)
-    for more in range(2):  # the camera goes on where it was
+    for more in range(2):  # the camera continues its replay
         for lane, told in enumerate(glances(player, LANES)):
             expected = shown({"source": as_png(env.render(lane))})
             (picture,) = camera.pictures([{"name": str(lane), **told}])
@@ -108,7 +108,7 @@ def test_a_long_episode_is_caught_up_with_in_turns(monkeypatch: pytest.MonkeyPat
 def test_an_episode_that_cannot_be_repeated_is_not_shown() -> None:
     player, env, camera = playing("CartPole-v1", 6)
     told = {"name": "a", **glances(player, 1)[0], "score": -1.0}
-    note = "played again, this episode takes another course"
+    note = "no picture: a replay of this episode takes another course"
     assert camera.pictures([told]) == [{"note": note}]
     env.close()
 

@@ -143,7 +143,7 @@ def test_names_cannot_break_out_of_the_live_page(tmp_path: Path) -> None:
     run = write_run(tmp_path / evil)
     with serving(run) as page:
         assert evil.encode() not in fetch(f"{page}/")
-        assert payload(page)["shown"] == [evil]  # as data: the page writes it as text
+        assert payload(page)["shown"] == [evil]  # unchanged in the data; the page shows it as text
 
 
 @browser.needs_chromium
@@ -233,7 +233,7 @@ def test_a_picture_says_its_age_when_the_numbers_have_gone_on(tmp_path: Path) ->
         assert tell("picture", name=LANE["name"], episode=3, **early) == early["note"]
         assert page.locator(".lane img[src]").count() == 1
         assert tell("picture", name=LANE["name"], episode=3, steps=200, note="lost") == "lost"
-        assert page.locator(".lane img[src]").count() == 0  # the old picture would be a lie
+        assert page.locator(".lane img[src]").count() == 0  # no picture of an earlier step
         page.close()
 
 
@@ -262,7 +262,7 @@ def test_numbers_read_as_people_write_them_and_nothing_plays_after_the_end(tmp_p
 
 
 @pytest.mark.parametrize("port", [-1, 65536])
-def test_a_port_that_there_is_not_is_refused(port: int) -> None:
+def test_a_port_out_of_range_is_refused(port: int) -> None:
     with pytest.raises(ConfigError, match=r"--port must lie in 0 to 65535"):
         open_socket("127.0.0.1", port, 0)
     with pytest.raises(ConfigError, match="--host needs an address"):

@@ -1,9 +1,9 @@
 "use strict";
 // Draws charts with uPlot, from the descriptions that reports/charts.py makes.
-// A chart object has update(chart), restyle(), resize() and destroy(). The page owns zoom, smoothing and log axes.
+// A chart object has update(chart), restyle(), resize() and destroy(). page.js holds zoom, smoothing and log axes.
 const Charts = (() => {
   const probe = document.createElement("i");
-  const paint = (value) => { // a CSS colour as the canvas wants it; light and dark differ
+  const paint = (value) => { // a CSS colour, resolved for the canvas in the light or dark theme
     if (!probe.isConnected) { probe.hidden = true; document.body.append(probe); }
     probe.style.color = value;
     return getComputedStyle(probe).color;
@@ -26,20 +26,20 @@ const Charts = (() => {
   const isWhole = (value) => Math.abs(value - Math.round(value)) < 1e-6;
   const whole = (value) => Math.round(value).toLocaleString("en");
   const short = (value) => (Math.abs(value) >= 1e3 && Math.abs(value) < 1e4 ? whole(value) : brief(value)); // 2,035 rather than 2.035k
-  const ticks = (splits, step) => { // all ticks of an axis in one unit, no digit more than they need
+  const ticks = (splits, step) => { // labels of an axis: all in one unit, with no more digits than needed
     const largest = Math.max(...splits.map((v) => Math.abs(v ?? 0)));
     const [unit, letter] = UNITS.find(([size]) => largest >= size) || [1, ""];
-    const digits = [0, 1, 2, 3, 4, 5, 6].find((n) => isWhole((step / unit) * 10 ** n)) ?? 6; // 0.25 needs two
+    const digits = [0, 1, 2, 3, 4, 5, 6].find((n) => isWhole((step / unit) * 10 ** n)) ?? 6; // a step of 0.25 needs two digits
     if (unit === 1 && digits > 4) return splits.map((v) => (v === null ? "" : v === 0 ? "0" : v.toExponential(2).replace(/\.?0+e/, "e")));
-    const said = (v) => (letter ? `${+(v / unit).toFixed(digits)}${letter}` : v.toFixed(digits)); // 5k beside 7.5k
+    const said = (v) => (letter ? `${+(v / unit).toFixed(digits)}${letter}` : v.toFixed(digits)); // such as 5k and 7.5k
     return splits.map((v) => (v === null ? "" : v === 0 ? "0" : said(v)));
   };
-  const isRound = (value) => isWhole(value / 10 ** Math.floor(Math.log10(value) + 1e-9)); // one digit: 1, 2, ... 9 times a power of ten
-  const roundDown = (value) => { // to one digit
+  const isRound = (value) => isWhole(value / 10 ** Math.floor(Math.log10(value) + 1e-9)); // whether a number is 1, 2, ... or 9 times a power of ten
+  const roundDown = (value) => { // to one significant digit
     const power = 10 ** Math.floor(Math.log10(value) + 1e-9);
     return Number((Math.floor(value / power + 1e-9) * power).toPrecision(1));
   };
-  const sparse = (splits) => { // of a log axis: over more than two decades, powers of ten alone have a line
+  const sparse = (splits) => { // lines of a log axis: over more than two decades, only powers of ten
     const known = splits.filter((v) => v > 0), isWide = Math.max(...known) / Math.min(...known) > 100;
     return splits.map((v) => (!isWide || Math.abs(Math.log10(v) - Math.round(Math.log10(v))) < 1e-6 ? v : null));
   };
@@ -50,7 +50,7 @@ const Charts = (() => {
     for (let i = Math.ceil(low / step - 1e-9); i * step <= high + 1e-9 * step; i++) found.push(i * step);
     return found;
   };
-  const smoothed = (values, weight) => { // exponential mean without the pull of its start
+  const smoothed = (values, weight) => { // exponential mean, corrected for its start
     if (!weight) return values;
     let mean = 0, mass = 0;
     return values.map((v) => {
@@ -82,13 +82,13 @@ const Charts = (() => {
     return row;
   };
 
-  // What every uPlot chart shares -------------------------------------------------------------------
+  // Shared by all uPlot charts ----------------------------------------------------------------------
   const axis = (more) => ({
     stroke: paint("var(--dim)"), font: "11px system-ui, sans-serif", labelFont: "11px system-ui, sans-serif",
     grid: { stroke: paint("var(--grid)"), width: 1 }, ticks: { show: false }, ...more,
   });
   const xAxis = (label) => axis({ label, labelSize: 16, size: 26, gap: 4, space: 70, grid: { show: false }, values: (u, s, i, space, step) => ticks(s, step) });
-  const isOverTime = (chart) => chart.kind !== "lines" || /frames|steps/.test(chart.x); // others have an x axis of their own
+  const isOverTime = (chart) => chart.kind !== "lines" || /frames|steps/.test(chart.x); // other charts have their own x axis
   const xScale = (chart, page) => ({
     time: false,
     range: (u, low, high) => {
@@ -98,13 +98,13 @@ const Charts = (() => {
       return low === high ? [0, high || 1] : [Math.min(low, page.start ?? 0), high];
     },
   });
-  const nearest = (values, index) => { // the value there, or the next known one on either side
+  const nearest = (values, index) => { // the value at the index, or the nearest known value on either side
     for (let step = 0; step < 12; step++)
       for (const i of [index - step, index + step]) if (values[i] !== null && values[i] !== undefined) return values[i];
     return null;
   };
 
-  class Plot { // a uPlot in a box, made anew when its structure or style changes
+  class Plot { // a uPlot in a box, rebuilt when its structure or style changes
     constructor(chart, box, page) {
       Object.assign(this, { chart, box, page, plot: null });
       this.build();
@@ -114,14 +114,14 @@ const Charts = (() => {
         width: this.width(), height: this.height(),
         legend: { show: false }, padding: [this.chart.references ? 18 : 8, this.chart.hns ? 0 : 18, 0, 0],
         cursor: {
-          y: false, // of no meaning in the charts that move their cursor too
+          y: false, // y has no meaning in the other charts whose cursor moves too
           sync: { key: isOverTime(this.chart) ? "frames" : this.chart.title, setSeries: false, scales: ["x", null] },
           drag: { x: isOverTime(this.chart), y: false, setScale: false }, points: { size: 6 }, focus: { prox: -1 },
           bind: { dblclick: () => () => this.page.setZoom(null) },
         },
       };
     }
-    hooks() { // charts in step with this one move their cursor too, but only the hovered one speaks
+    hooks() { // the cursors of all charts move together, but only the hovered chart shows a tooltip
       return { setSelect: [(u) => this.selected(u)], setCursor: [(u) => { if (this.isHovered && u.cursor.event) this.point(u.cursor.event); }] };
     }
     width() { return Math.max(120, Math.floor(this.box.getBoundingClientRect().width)); }
@@ -181,7 +181,7 @@ const Charts = (() => {
       const ends = [low, high, ...levels].filter((v) => v !== null && v !== undefined && Number.isFinite(v));
       if (!ends.length) return isLog ? [0.1, 1] : [0, 1];
       let bottom = Math.min(...ends), top = Math.max(...ends);
-      if (isLog) return bottom === top ? [roundDown(bottom / 2), top * 2] : [roundDown(bottom / 1.2), top * 1.2]; // ticks count from the bottom
+      if (isLog) return bottom === top ? [roundDown(bottom / 2), top * 2] : [roundDown(bottom / 1.2), top * 1.2]; // labels are counted from the bottom
       if (bottom === top && !top) return [0, 1];
       if (bottom === top) { const pad = Math.abs(bottom) * 0.1 || 1; return [bottom - pad, top + pad]; }
       const pad = (top - bottom) * 0.06;
@@ -221,7 +221,7 @@ const Charts = (() => {
         values: (u, splits) => splits.map((y) => `${short(Math.round(percent(y) * 10) / 10)} %`),
       });
     }
-    drawReferences(u) { // lines that are close share one label, so that no two print over each other
+    drawReferences(u) { // lines that are close share one label, so that labels do not overlap
       const { ctx, bbox } = u, ratio = devicePixelRatio, pitch = 17 * ratio, right = bbox.left + bbox.width;
       const rows = this.references().map((r) => ({ name: r.name, y: u.valToPos(r.value, "y", true) }));
       const inside = rows.filter((r) => r.y >= bbox.top - 1 && r.y <= bbox.top + bbox.height + 1).sort((a, b) => a.y - b.y);
@@ -242,7 +242,7 @@ const Charts = (() => {
         if (last && y - last.bottom < pitch) { last.names.push(name); last.bottom = y; } else labels.push({ names: [name], top: y, bottom: y });
       }
       ctx.globalAlpha = 1;
-      for (const { names, top } of labels) { // above the topmost of its lines; the chart has room for the first
+      for (const { names, top } of labels) { // a label is above the topmost of its lines
         let text = names.join(", ");
         for (let kept = names.length - 1; kept > 0 && ctx.measureText(text).width > 0.8 * bbox.width; kept--) text = `${names.slice(0, kept).join(", ")} and ${names.length - kept} more`;
         const at = top - 6 * ratio, wide = ctx.measureText(text).width;
@@ -270,7 +270,7 @@ const Charts = (() => {
     }
   }
 
-  // Heat maps: an arm a row, a line of metrics a column ----------------------------------------------
+  // Heat maps: a row per arm, a column per line of metrics -------------------------------------------
   const mix = (a, b, share) => `rgb(${a.map((v, i) => Math.round(v + (b[i] - v) * share)).join(" ")})`;
   const channels = (text) => text.match(/[\d.]+/g).slice(0, 3).map(Number);
   class HeatMap extends Plot {
@@ -278,7 +278,7 @@ const Charts = (() => {
     height() { return Math.round(62 + Math.max(64, this.chart.labels ? this.chart.rows.length * 15 : Math.min(260, this.chart.rows.length * 18))); }
     name(row) { return this.chart.labels ? this.chart.labels[row] : `arm ${row}`; }
     data() { return [this.chart.frames, this.chart.best.map((v) => v ?? null)]; }
-    ends() { // the scale begins at 0 unless there are values below it
+    ends() { // the scale begins at 0 unless there are negative values
       const values = this.chart.rows.flat().filter((v) => v !== null);
       const low = Math.min(0, ...values), high = Math.max(0, ...values);
       return { low, high: high > low ? high : low + 1 };
@@ -302,7 +302,7 @@ const Charts = (() => {
       ctx.clip();
       ctx.fillStyle = paint("var(--none)");
       ctx.fillRect(bbox.left, bbox.top, bbox.width, bbox.height);
-      frames.forEach((frame, i) => { // a line of metrics tells of the frames since the line before
+      frames.forEach((frame, i) => { // a line of metrics covers the frames since the line before
         const left = u.valToPos(i ? frames[i - 1] : this.page.view.zoom ? u.scales.x.min : 0, "x", true), right = u.valToPos(frame, "x", true);
         rows.forEach((row, arm) => {
           if (row[i] === null) return;

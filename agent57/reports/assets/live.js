@@ -7,7 +7,7 @@
   let source = null, isFetching = false, isStale = false, zoomTimer = 0;
   const query = (zoom) => new URLSearchParams([...Page.view.runs.map((key) => ["runs", key]), ...(zoom ? [["zoom", zoom.map(Math.round).join("-")]] : [])]);
 
-  // Content: the newest is fetched once more if it changed while it was on its way ------------------------
+  // Content: fetched once more if it changed during a fetch ----------------------------------------------
   const refresh = async () => {
     if (isFetching) { isStale = true; return; }
     isFetching = true;
@@ -91,7 +91,7 @@
     svg.append(line);
     return svg;
   };
-  const bars = (lane) => [ // of each action: the networks from their worst action to their best, the policy from 0 to 1
+  const bars = (lane) => [ // bars per action: values of each network scaled from worst to best, policy from 0 to 1
     ...lane.values.map((values, v) => ({ name: `Q ${lane.networks[v]}`, label: `Q ${lane.networks[v]}${v === 1 ? `, weight ${short(lane.beta)}` : ""}`, css: `net${v}`, values, low: Math.min(...values), high: Math.max(...values) })),
     ...(lane.policy ? [{ name: "policy", label: "policy (probability)", css: "policy", values: lane.policy, low: 0, high: 1 }] : []),
   ];
@@ -136,7 +136,7 @@
     seen.picture = picture;
     tellAge(seen);
   };
-  const tellAge = ({ picture, note, episode, steps }) => { // pictures are drawn later than numbers are told
+  const tellAge = ({ picture, note, episode, steps }) => { // pictures are drawn later than numbers are shown
     const isBehind = picture.episode !== episode || steps - picture.steps > 10;
     note.textContent = picture.note || (isBehind ? `picture of step ${whole(picture.steps)}` : "");
   };

@@ -1,5 +1,5 @@
 "use strict";
-// The page: sections of cards, charts and tables, and the view (zoom, smoothing, log axes, hidden lines, theme) in its address.
+// The page: sections of cards, charts and tables. Its address holds the view: zoom, smoothing, log axes, hidden lines, theme.
 const Page = (() => {
   const { make, colour, short } = Charts;
   const main = document.getElementById("page");
@@ -52,7 +52,7 @@ const Page = (() => {
 
   // Controls ------------------------------------------------------------------------------------------
   const lastFrame = () => Math.max(1, ...built().flatMap((card) => (card.chart.kind === "map" ? card.chart.frames : card.chart.data?.[0] || [])));
-  let furthest = 1; // of all payloads, zoomed or not
+  let furthest = 1; // last frames of all payloads, zoomed or not
   const controls = document.getElementById("controls");
   const slider = make("input", { type: "range", min: 0, max: 0.98, step: 0.02, "aria-label": "smoothing" });
   slider.oninput = () => { view.smooth = Number(slider.value); page.refreshControls(); for (const card of built()) card.plot.rescale(); changed("smooth"); };
@@ -62,7 +62,7 @@ const Page = (() => {
     button.onclick = () => page.setZoom(share ? [furthest * (1 - share), furthest] : null);
     return button;
   });
-  const theme = make("button", { type: "button", title: "light, dark or as the system" });
+  const theme = make("button", { type: "button", title: "light, dark, or as in the system" });
   theme.onclick = () => { view.theme = { auto: "light", light: "dark", dark: "auto" }[view.theme]; restyle(); changed("theme"); };
   const link = make("button", { type: "button", title: "copies a link that restores this view" }, "copy link");
   link.onclick = async () => {
@@ -183,7 +183,7 @@ const Page = (() => {
     const list = make("dl", { class: "advice" });
     for (const [name, text] of Object.entries(entry.parts)) list.append(make("dt", {}, name), make("dd", {}, ...worded(text)));
     const box = make("details", { id: `advice-${entry.anchor}` }, make("summary", {}, entry.title), list);
-    box.ontoggle = () => { // what is open is a part of the view
+    box.ontoggle = () => { // open entries are a part of the view
       if (box.open) view.extra.set("advice", entry.anchor);
       else if (view.extra.get("advice") === entry.anchor) view.extra.delete("advice");
       writeView();
@@ -195,7 +195,7 @@ const Page = (() => {
     const list = make("dl");
     for (const [name, value] of Object.entries(card.facts)) list.append(make("dt", {}, name), make("dd", {}, value));
     const marks = card.marks || [];
-    const health = make("div", { class: "marks" }, ...(marks.length ? marks.map(markBox) : [make("p", { class: "note" }, "No mark of ill health.")]));
+    const health = make("div", { class: "marks" }, ...(marks.length ? marks.map(markBox) : [make("p", { class: "note" }, "No symptoms found.")]));
     return make("div", { class: isAlone ? "card large facts-card" : "card" }, make("h3", {}, card.title), list, health);
   };
   const tableCard = (table) => {
@@ -220,7 +220,7 @@ const Page = (() => {
   // Sections ------------------------------------------------------------------------------------------
   const chartsOf = (section) => [...(section.charts || []).map((chart) => [`${section.title}|${chart.title}`, chart]), ...(section.parts || []).flatMap((part) => part.charts.map((chart) => [`${section.title}|${part.title}|${chart.title}`, chart]))];
   const outline = (payload) => JSON.stringify(payload.sections.map((s) => [s.title, s.text, chartsOf(s).map(([key, chart]) => [key, chart.kind])]));
-  const still = (section) => JSON.stringify([section.cards, section.tables]); // what is replaced as a whole
+  const still = (section) => JSON.stringify([section.cards, section.tables]); // parts that are replaced as a whole
   const grid = (...children) => make("div", { class: "grid" }, ...children);
   const chartCard = (key, chart) => { const card = new ChartCard(chart); cards.set(key, card); return card.element; };
 
@@ -232,7 +232,7 @@ const Page = (() => {
       anchor.onclick = (event) => { event.preventDefault(); document.getElementById(`s${i}`).scrollIntoView({ behavior: "smooth" }); };
       return anchor;
     }));
-    if (!payload.sections.length) { main.replaceChildren(make("p", { class: "waiting" }, "No run has written metrics yet. They appear here as soon as one does.")); return; }
+    if (!payload.sections.length) { main.replaceChildren(make("p", { class: "waiting" }, "No run has written metrics yet. Runs appear here as soon as they write metrics.")); return; }
     main.replaceChildren(...payload.sections.map((section, i) => {
       const part = make("section", { id: `s${i}` }, make("h2", {}, section.title));
       if (section.text) part.append(make("p", {}, section.text));
@@ -250,7 +250,7 @@ const Page = (() => {
       return part;
     }));
   };
-  const replaceAll = (holder, made) => { // keeps what the reader has opened
+  const replaceAll = (holder, made) => { // keeps open what the reader has opened
     const open = new Set([...holder.querySelectorAll("details[open] > summary")].map((s) => s.textContent));
     holder.replaceChildren(...made);
     for (const summary of holder.querySelectorAll("details > summary")) if (open.has(summary.textContent)) summary.parentElement.open = true;

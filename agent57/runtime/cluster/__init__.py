@@ -1,1 +1,1 @@
-"""The parts of `inline`, each in a process of its own on Ray: one machine or many."""
+"""The same parts as in `inline`, each in its own process on Ray, on one machine or many."""

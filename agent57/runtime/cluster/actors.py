@@ -1,7 +1,7 @@
-"""The driver's view of the actors and of the evaluator.
+"""The driver's bookkeeping of the actors and of the evaluator.
 
-A process that dies is replaced. Its successor begins new episodes, with the bandits and counters of
-the last answer.
+A process that dies is replaced. Its successor begins new episodes, with the bandits and counters
+from the dead process's last answer.
 """
 
 import itertools
@@ -29,8 +29,8 @@ from agent57.runtime.cluster.workers import (
 from agent57.storage.journal import Journal
 from agent57.types import EnvSpec
 
-ACTOR_PATIENCE = 60.0  # seconds without any answer, for actors that are started again
-ADDS_AHEAD = 2  # of one actor, before it must wait for its shard
+ACTOR_PATIENCE = 60.0  # seconds without any answer before a resumed run starts with fewer actors
+ADDS_AHEAD = 2  # unconfirmed adds of one actor before it must wait for its shard
 
 
 @dataclass(slots=True, eq=False)
@@ -39,19 +39,19 @@ class Player:
 
     index: int
     process: Process = None
-    whole: State | None = None  # state to go on with, until the process is placed
-    lasting: bytes | None = None  # packed state with which a successor would take over
+    whole: State | None = None  # whole state to go on from, until the process has started
+    lasting: bytes | None = None  # packed state from which a successor would take over
     summary: dict[str, float | None] = field(default_factory=dict)
-    waiting: int = 0  # steps counted, but in no block yet
+    waiting: int = 0  # steps that are counted but in no block yet
     version: int = 0  # of its weights
-    num_adds: int = 0  # of its blocks, under way
+    num_adds: int = 0  # calls under way that add its blocks to a shard
     num_failures: int = 0  # in a row
-    told: float = 0.0  # when it last answered, on the monotonic clock
+    told: float = 0.0  # time of its last answer, on the monotonic clock
     rate: float = 0.0  # agent steps per second
-    lanes: list[State] = field(default_factory=list)  # what a few lanes are doing, to be shown
+    lanes: list[State] = field(default_factory=list)  # descriptions of a few lanes for viewers
 
     def tell(self, report: PlayReport) -> None:
-        """Note an answer."""
+        """Note an answer of the process."""
         now = time.monotonic()
         self.rate = report.steps / max(now - self.told, 1e-9)
         self.told = now
@@ -61,7 +61,7 @@ class Player:
         self.num_failures = 0
 
     def fail(self, name: str) -> None:
-        """Note the end of its process."""
+        """Note that its process died."""
         self.num_failures += 1
         if self.num_failures >= MAX_FAILURES:
             raise PartLost(f"{name} died {MAX_FAILURES} times in a row without having played")
@@ -103,7 +103,7 @@ class Acting:
 
     @property
     def num_idle(self) -> int:
-        """Actors that could play."""
+        """Number of actors that wait for a call."""
         return len(self._idle)
 
     def processes(self) -> list[Process]:
@@ -113,7 +113,7 @@ class Acting:
     # Actors
 
     def start_actor(self, actor: Player, state: State | None = None) -> None:
-        """Give an actor a process; it may be called when it has answered."""
+        """Start a process for an actor; the actor is idle once the process has answered."""
         cluster = self._config.cluster
         actor.process = self._calls.spawn(
             ActorWorker,
@@ -138,8 +138,8 @@ class Acting:
 
     def _replace_actor(self, actor: Player, process: Process) -> None:
         if process is not actor.process:
-            return  # done already
-        self._calls.end(process)  # it may only be out of reach
+            return  # already replaced
+        self._calls.end(process)  # it may be alive but unreachable
         actor.fail(self._name(actor))
         self._totals.actor_restarts += 1
         self._totals.lost_transitions += actor.waiting
@@ -148,11 +148,11 @@ class Acting:
 
     @property
     def has_ready_actor(self) -> bool:
-        """Whether an actor is idle and its blocks are not piling up."""
+        """Whether an actor is idle and not too many of its blocks wait for their shard."""
         return any(actor.num_adds < ADDS_AHEAD for actor in self._idle)
 
     def play(self) -> None:
-        """Have the actor play that has been idle for longest."""
+        """Let the ready actor play that has been idle for longest."""
         actor = next(actor for actor in self._idle if actor.num_adds < ADDS_AHEAD)
         self._idle.remove(actor)
         self.num_playing += 1
@@ -183,7 +183,7 @@ class Acting:
     # The evaluator
 
     def start_evaluator(self, state: State | None = None) -> None:
-        """Give the evaluator a process."""
+        """Start a process for the evaluator."""
         evaluator = self._evaluator
         evaluator.process = self._calls.spawn(EvaluatorWorker, self._config)
         published = self._learning.published
@@ -203,16 +203,16 @@ class Acting:
 
     def _replace_evaluator(self, process: Process) -> None:
         if process is not self._evaluator.process:
-            return  # done already
+            return  # already replaced
         self._calls.end(process)
         self._evaluator.fail(self._name(self._evaluator))
         if self._calls.is_stopping():
-            return  # nobody will play any more
+            return  # the run ends, so the evaluator is not needed
         self._totals.evaluator_restarts += 1
         self.start_evaluator()
 
     def evaluate(self) -> None:
-        """Have the evaluator play, if it has not played more than each of the actors' lanes."""
+        """Let the evaluator play, unless its lanes have more steps than the actors' lanes."""
         lane_steps = self._totals.steps / self._config.actor.lanes
         if not self._is_evaluating and self._totals.evaluator_steps <= lane_steps:
             self._evaluate()
@@ -238,20 +238,20 @@ class Acting:
     # Records
 
     def lanes(self) -> dict[str, list[State]]:
-        """Tell what a few lanes were doing at the end of their latest call."""
+        """Describe what a few lanes were doing at the end of their latest call."""
         return {"evaluator": self._evaluator.lanes, "actor": self.actors[0].lanes}
 
     def summary(self) -> dict[str, float | None]:
-        """Latest summaries of the actors and of the evaluator."""
+        """Return the latest summaries of the actors and of the evaluator."""
         return {**self._evaluator.summary, **pooled([actor.summary for actor in self.actors])}
 
     def state_dict(self) -> State:
-        """Everything needed to go on in mid-episode, of players that have a place to live.
+        """Return everything needed to go on in mid-episode, from all players that have started.
 
-        Players that do not answer are replaced, and the checkpoint goes on without their episodes.
+        Players that do not answer are replaced, and their episodes are left out.
         """
         wholes = self._wholes([*self._idle, self._evaluator])
-        # Readers of a checkpoint want an evaluator that has played.
+        # Readers of a checkpoint need the state of an evaluator that has played.
         while wholes[self._evaluator] is None and self._evaluator.lasting is None:
             self._evaluate()
             self._calls.settle()
@@ -270,7 +270,7 @@ class Acting:
         }
 
     def _wholes(self, players: list[Player]) -> dict[Player, State | None]:
-        """Whole states of some players, asked at once; None if one has not played, or has died."""
+        """Ask players for their whole states in parallel; None if one never played or has died."""
         found: dict[Player, State | None] = dict.fromkeys(players)
         for player in players:
             act = partial(self._whole_is_there, player, player.process, found)
@@ -294,7 +294,7 @@ class Acting:
         return "the evaluator" if player is self._evaluator else f"actor {player.index}"
 
     def load_state_dict(self, state: State) -> int:
-        """Go on from `state`; how many running episodes were dropped."""
+        """Go on from `state`; return how many running episodes were dropped."""
         for actor, saved in zip(self.actors, state["actors"], strict=True):
             actor.lasting, actor.waiting = _closed(saved["lasting"]), saved["waiting"]
             actor.whole = saved["whole"]
@@ -309,7 +309,7 @@ class Acting:
 
 
 def pooled(summaries: list[dict[str, float | None]]) -> dict[str, float | None]:
-    """Plays and mean return of each arm over the bandits of all actors; means of the rest."""
+    """Pool the actors' summaries: sums of plays, returns weighted by plays, means of the rest."""
     found: dict[str, float | None] = {}
     for name in dict.fromkeys(itertools.chain(*summaries)):
         known = [summary for summary in summaries if summary.get(name) is not None]
@@ -324,12 +324,12 @@ def pooled(summaries: list[dict[str, float | None]]) -> dict[str, float | None]:
 
 
 def _opened(lasting: bytes | None) -> State | None:
-    """A packed state as checkpoints hold it: tensors and plain containers."""
+    """Unpack a state for a checkpoint, which holds tensors and plain containers."""
     return None if lasting is None else unpacked(lasting)
 
 
 def _closed(lasting: State | None) -> bytes | None:
-    """A state of a checkpoint as processes exchange it."""
+    """Pack a checkpoint's state for a process."""
     return None if lasting is None else packed(lasting)
 
 

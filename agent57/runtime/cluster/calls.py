@@ -1,7 +1,7 @@
-"""Processes on Ray and the calls to them that are under way. The only module that knows Ray.
+"""Processes on Ray, and the calls to them that are under way. No other module imports Ray.
 
-A queue is a number of calls that have not come back yet, so bounding the calls bounds the
-queues. Nothing here knows what the calls are about.
+Work is queued only as calls that have not been answered, so a limit on calls limits all queues.
+This module does not know what the calls are about.
 """
 
 import math
@@ -25,23 +25,23 @@ from agent57.runtime.cluster.totals import Died, Gone, PartLost
 from agent57.runtime.watchdog import end_process
 
 Process = Any  # a handle whose type Ray makes at run time: process.method.remote(...)
-Ref = Any  # to what a call will answer
+Ref = Any  # reference to the future answer of a call
 
 NAMESPACE = "agent57"
-LEAST_STORE_BYTES = 2**28  # of objects that are under way
-WAIT_SECONDS = 0.2  # for an answer, before the view and signals are looked after
-WATCH_SECONDS = 0.05  # between two looks at Ray's own processes
+LEAST_STORE_BYTES = 2**28  # minimum size of Ray's store of objects
+WAIT_SECONDS = 0.2  # longest wait for an answer before signals and the view get their turn
+WATCH_SECONDS = 0.05  # between two checks of Ray's own processes
 RAY_PROCESSES = ("raylet", "gcs_server")
 START_ATTEMPTS = 3
-STOP_SECONDS = 20.0  # that a call has left once the run was told to stop
+STOP_SECONDS = 20.0  # time left for a call once the run was told to stop
 
 
 class Calls:
     """Calls that are under way, each with the function that takes its answer.
 
-    A call that takes longer than `limit_seconds` counts as that of a dead process: whoever expects
-    the answer is told `Died`, and the late answer is dropped. Once `is_stopping`, a call has only
-    STOP_SECONDS left.
+    If a call takes longer than `limit_seconds`, its process counts as dead: reading the answer
+    raises `Died`, and a late answer is dropped. Once `is_stopping`, a call has only STOP_SECONDS
+    left.
     """
 
     def __init__(
@@ -50,11 +50,11 @@ class Calls:
         warn: Callable[[str], None] = lambda _: None,
     ) -> None:
         self.limit_seconds = limit_seconds
-        self.num_answers = 0  # taken in, those of the dead included
+        self.num_answers = 0  # handled so far, including calls to dead processes
         self._warn = warn
         self._limited_since = 0.0  # when the limit was set, on the monotonic clock
         self._pending: dict[Ref, Callable[[Ref], None]] = {}
-        self._begun: dict[Ref, tuple[float, str]] = {}  # when each was called, and who
+        self._begun: dict[Ref, tuple[float, str]] = {}  # time of each call, and whom it called
         self._patient: set[Ref] = set()
         self._overdue: set[Ref] = set()
         self._late: set[Ref] = set()  # patient calls that were reported
@@ -65,7 +65,7 @@ class Calls:
     def spawn(
         self, kind: type, *args: object, cpus: float = 0, gpus: float = 0, anywhere: bool = False
     ) -> Process:
-        """A process on the driver's node, or on any that has these resources to spare."""
+        """Start a process on the driver's node, or on any node with enough free resources."""
         place = "SPREAD" if anywhere else self._here
         options = {"num_cpus": cpus, "num_gpus": gpus, "scheduling_strategy": place}
         return ray.remote(kind).options(**options).remote(*args)
@@ -73,9 +73,9 @@ class Calls:
     def expect(
         self, ref: Ref, act: Callable[[Ref], None], who: str, *, is_patient: bool = False
     ) -> None:
-        """Have `act` called when the answer of `who` is there, or is overdue.
+        """Call `act` when the answer of `who` has come or is overdue.
 
-        Patient calls have no limit, and `settle` does not wait for them.
+        Patient calls have no time limit, and `settle` does not wait for them.
         """
         self._pending[ref] = act
         self._begun[ref] = (time.monotonic(), who)
@@ -84,24 +84,24 @@ class Calls:
 
     @property
     def num_under_way(self) -> int:
-        """Calls that have not come back, but for patient ones."""
+        """Number of calls without an answer, not counting patient calls."""
         return len(self._pending) - self.num_patient
 
     @property
     def num_patient(self) -> int:
-        """Calls that may have to wait for a place on some node."""
+        """Number of patient calls, which may have to wait for room on a node."""
         return len(self._patient)
 
     @property
     def num_late(self) -> int:
-        """Patient calls that have waited for longer than the limit."""
+        """Number of patient calls that have waited longer than the limit."""
         return len(self._late)
 
     def take_in(self) -> None:
-        """Wait a little for an answer, then act on all answers that are there.
+        """Wait a little for an answer, then act on all answers that have come.
 
-        Taking all of them keeps the cost of an answer independent of the number of actors: each
-        wait looks at every pending call.
+        Each wait looks at every pending call. Taking all answers at once keeps the cost per answer
+        independent of the number of actors.
         """
         if not self._pending:
             return
@@ -121,7 +121,7 @@ class Calls:
             self.num_answers += 1
 
     def _take_overdue(self, ready: list[Ref]) -> list[Ref]:
-        """Calls that have had their time, but for those that are ready."""
+        """Return the overdue calls that are not ready, and mark them as overdue."""
         found = [
             ref
             for ref, (begun, _) in self._begun.items()
@@ -139,7 +139,7 @@ class Calls:
         return found
 
     def _report_late(self, ready: list[Ref]) -> None:
-        """Say once for each patient call that it has waited for long."""
+        """Warn once for each patient call that has waited longer than the limit."""
         for ref in self._patient.difference(ready, self._late):
             begun, who = self._begun[ref]
             if self._has_expired(begun):
@@ -155,9 +155,9 @@ class Calls:
         return time.monotonic() - max(begun, self._limited_since) > self.limit_seconds
 
     def settle(self, *, patience: float = 0.0) -> None:
-        """Act on all answers that are under way, and on patient ones until none comes for long.
+        """Wait for all answers and act on them, except patient calls.
 
-        `patience`: seconds without an answer.
+        Patient calls are waited for until no answer has come for `patience` seconds.
         """
         last, num_pending = time.monotonic(), len(self._pending)
         while self.num_under_way or (self._pending and time.monotonic() - last < patience):
@@ -170,11 +170,11 @@ class Calls:
         return self.answers([ref], who)[0]
 
     def answers(self, refs: list[Ref], who: str = "a process") -> list[Any]:
-        """Return the answers of some calls; raise `Died` or `Gone` if one has none."""
+        """Return the answers of some calls; raise `Died` or `Gone` if a call has no answer."""
         begun, missing = time.monotonic(), refs
         try:
             while missing and not self._overdue.intersection(refs):
-                # In small pieces, because nothing else looks at signals meanwhile.
+                # Wait in short pieces, so that signals are handled in between.
                 _, missing = ray.wait(
                     missing, num_returns=len(missing), timeout=WAIT_SECONDS, fetch_local=False
                 )
@@ -202,11 +202,11 @@ class Calls:
         return bool(ready)
 
     def pause(self) -> None:
-        """Give processes time to answer."""
+        """Sleep for a moment, while processes answer."""
         time.sleep(WAIT_SECONDS)
 
     def end(self, process: Process) -> None:
-        """End a process, whether it is alive or not."""
+        """End a process, whether or not it is alive."""
         if process is not None:
             ray.kill(process)
 
@@ -218,10 +218,10 @@ def connected(
     store_bytes: int,
     warn: Callable[[str], None] = lambda _: None,
 ) -> Iterator[None]:
-    """Join the Ray at `address`, or start one on this machine that only loopback reaches.
+    """Join the Ray at `address`, or start a Ray on this machine that listens only on loopback.
 
-    Ray's token authentication is left as it comes: on, for a Ray that is started here. It ends
-    with the run. If this process is on a Ray already, it stays there.
+    Ray's token authentication keeps its default, which is on for a Ray started here. A Ray started
+    here ends with the run. If this process has already joined a Ray, it stays there.
     """
     if ray.is_initialized():
         yield
@@ -261,7 +261,7 @@ def connected(
 
 
 def _start_ray(warn: Callable[[str], None], **options: Any) -> None:  # noqa: ANN401
-    """Start a Ray on this machine. Ray gives itself 30 s, too few on a very busy machine."""
+    """Start a Ray here, with retries: its own limit of 30 s is too short on a busy machine."""
     for attempt in range(1, START_ATTEMPTS + 1):
         try:
             ray.init(address="local", **options)
@@ -275,14 +275,14 @@ def _start_ray(warn: Callable[[str], None], **options: Any) -> None:  # noqa: AN
 
 
 def num_cores() -> float:
-    """Cores of all machines of the cluster."""
+    """Return the number of cores of all machines of the cluster."""
     return float(ray.cluster_resources().get("CPU", 0))
 
 
 def keep_token_private() -> None:
-    """Make the token that admits to our Ray readable for this user alone; Ray itself would not."""
+    """Make the access token of our Ray readable for this user only, as Ray itself does not."""
     if {"RAY_AUTH_TOKEN", "RAY_AUTH_TOKEN_PATH", "RAY_AUTH_MODE"} & os.environ.keys():
-        return  # the user takes care of it
+        return  # the user manages the token
     file = Path.home() / ".ray" / "auth_token"
     try:
         file.parent.mkdir(mode=0o700, exist_ok=True)
@@ -294,7 +294,7 @@ def keep_token_private() -> None:
 
 
 def own_processes() -> dict[str, subprocess.Popen[bytes]]:
-    """Raylet and GCS of the Ray that this process has started; empty if it has joined one."""
+    """Return raylet and GCS of the Ray that this process started; empty if it joined a Ray."""
     node = getattr(ray._private.worker, "_global_node", None)
     return {
         name: info.process
@@ -309,7 +309,10 @@ def _watch_ray(
     processes: dict[str, subprocess.Popen[bytes]],
     is_over: threading.Event,
 ) -> None:
-    """Say why the run ends when Ray's own processes die: Ray then ends this process at once."""
+    """Explain the end of the run if one of Ray's own processes dies, then end this process.
+
+    Ray itself would end this process without a reason.
+    """
     while processes and not is_over.wait(WATCH_SECONDS):
         for name, process in processes.items():
             if process.poll() is not None and not is_over.is_set():
@@ -318,7 +321,7 @@ def _watch_ray(
 
 
 def check_resources(config: Config, num_learner_gpus: int) -> str | None:
-    """Refuse a cluster that cannot hold the learner; a warning if actors will have to wait."""
+    """Refuse a cluster without room for the learners; return a warning if actors must wait."""
     there = ray.cluster_resources()
     require(
         there.get("GPU", 0) >= num_learner_gpus,

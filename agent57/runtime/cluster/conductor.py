@@ -1,10 +1,10 @@
-"""The parts of `inline`, each in a process of its own on Ray: one machine or many.
+"""The same parts as in `inline`, each in its own process on Ray, on one machine or many.
 
     actor k  --blocks-->  shard k mod S  --batches-->  learner  --weights-->  all actors
 
-The driver conducts: it calls, waits for answers and decides who may be called next. Blocks,
-batches, priorities and weights go from process to process through Ray's store of objects; the
-driver holds no more than references to them.
+The driver calls the parts, waits for answers and decides which part may be called next. Blocks,
+batches, priorities and weights go from process to process through Ray's store of objects. The
+driver only holds references to them.
 """
 
 import math
@@ -39,7 +39,7 @@ from agent57.types import EnvSpec
 
 
 class Cluster:
-    """The parts of a run, wherever they live."""
+    """The parts of a run, in processes on any machine of the cluster."""
 
     def __init__(
         self,
@@ -68,7 +68,7 @@ class Cluster:
         self._is_started = False
 
     def start(self) -> None:
-        """Begin a new run, unless one was loaded."""
+        """Begin a new run, unless a checkpoint was loaded."""
         if self._is_started:
             return
         self._is_started = True
@@ -87,7 +87,7 @@ class Cluster:
     # Who may be called
 
     def call_all_who_may(self) -> None:
-        """Call every part that is not ahead of the others."""
+        """Call every part that is not too far ahead of the others."""
         if self.calls.num_late >= len(self.acting.actors):
             raise PartLost(
                 f"no actor came up within {self.calls.limit_seconds:g} s: no node has a place for "
@@ -101,7 +101,7 @@ class Cluster:
         self.acting.evaluate()
 
     def _may_play(self) -> bool:
-        """Whether one more actor may play: neither beyond the end nor ahead of the learner."""
+        """Whether one more actor may play without passing the run's end or the learner."""
         config, num_playing = self._config, self.acting.num_playing
         steps_per_call = config.actor.pull_period * config.lanes_per_actor
         steps = self.totals.steps + num_playing * steps_per_call
@@ -109,7 +109,7 @@ class Cluster:
             return False
         if not self.storage.has_windows:
             return True  # a replay that was lost must be filled again
-        # As many windows as each actor's next call brings may wait for the learner.
+        # The learner may be behind by the windows of one call of each actor.
         windows_per_call = steps_per_call / config.sequence.replay_period
         slack = config.replay.samples_per_insert * windows_per_call * config.cluster.actors
         num_windows = self.totals.windows + self.storage.windows_on_the_way
@@ -121,7 +121,7 @@ class Cluster:
         )
 
     def _num_owed(self) -> int:
-        """Updates that inserted windows have paid for, beyond those under way."""
+        """Return the number of updates that the inserted windows allow and no call makes yet."""
         if not self.storage.has_windows:
             return 0
         num_updates = self.totals.updates + self.learning.num_under_way
@@ -130,7 +130,7 @@ class Cluster:
 
     @property
     def is_finished(self) -> bool:
-        """Whether the run has its frames, and has learned what they pay for."""
+        """Whether the run has all its frames, and has made the updates that they allow."""
         has_frames = self.acting.num_frames >= self._config.run.frames
         return has_frames and not self._num_owed() and not self.calls.num_under_way
 
@@ -145,15 +145,15 @@ class Cluster:
         }
 
     def summary(self) -> dict[str, float | None]:
-        """Summaries of the parts for a line of metrics."""
+        """Return the summaries of the parts for a line of metrics."""
         return {**self.acting.summary(), **self.storage.summary(), **self.live()}
 
     def lanes(self) -> dict[str, list[State]]:
-        """Tell what the first actor and the evaluator were doing when they last answered."""
+        """Describe what the first actor and the evaluator were doing when they last answered."""
         return self.acting.lanes()
 
     def live(self) -> dict[str, float]:
-        """The state of the cluster now."""
+        """Return figures about the present state of the cluster."""
         totals, actors = self.totals, self.acting.actors
         ages = [totals.version - actor.version for actor in actors]
         found: dict[str, float] = {
@@ -184,7 +184,7 @@ class Cluster:
     # Checkpoints
 
     def state_dict(self) -> State:
-        """Everything needed to go on, but for the replay's blocks, once all calls are back."""
+        """Wait for all calls; return everything needed to go on, except the replay's blocks."""
         with _saving():
             self.calls.settle()
             return {
@@ -195,7 +195,7 @@ class Cluster:
             }
 
     def learner_state(self) -> State:
-        """The learner alone."""
+        """Return the state of the learner alone."""
         return self.learning.state_dict()
 
     @property
@@ -204,14 +204,14 @@ class Cluster:
         return self.storage.oldest_id
 
     def blocks(self, first_id: int) -> list[tuple[int, Block]]:
-        """The replay's blocks at that time and their ids, from `first_id` on."""
+        """Return the ids and blocks at the time of `state_dict`, from `first_id` on."""
         with _saving():
             return self.storage.blocks(first_id)
 
     def load_state_dict(
         self, state: State, blocks: Iterable[tuple[int, bytes]], first_block: int
     ) -> int:
-        """Go on from `state` and the blocks; how many running episodes were dropped."""
+        """Go on from `state` and the blocks; return how many running episodes were dropped."""
         self._is_started = True
         for name, total in state["tally"].items():
             setattr(self.totals, name, int(total))
@@ -231,7 +231,7 @@ class Cluster:
 def joined(
     config: Config, address: str, device: torch.device, warn: Callable[[str], None]
 ) -> Iterator[None]:
-    """The Ray at `address`, or one of the run's own, once it is known to have room."""
+    """Join the Ray at `address` or start one, and check that it has room for the run."""
     num_observations = config.learner.batch_size * (config.sequence.window_length + 1)
     batch_bytes = num_observations * check_env(config.env).observation_bytes
     store_bytes = LEAST_STORE_BYTES + 2 * (UPDATES_AHEAD + 1) * batch_bytes
@@ -250,7 +250,7 @@ def build(
     journal: Journal,
     warn: Callable[[str], None],
 ) -> Iterator[Cluster]:
-    """The parts of a run, on the Ray that was joined."""
+    """Build the parts of a run on the Ray that was joined, and end them afterwards."""
     spec = check_env(config.env)
     layout = make_layout(spec, make_networks(config, spec))
     calls = Calls(config.cluster.answer_seconds, warn)
@@ -262,7 +262,7 @@ def build(
 
 
 def train(parts: Cluster, journal: Journal, session: Session) -> None:
-    """Play and learn until the run has its frames or the session is told to stop."""
+    """Play and learn until the run has all its frames or the session is told to stop."""
     parts.calls.is_stopping = lambda: session.is_stopping
     with _running():
         parts.start()
@@ -285,7 +285,7 @@ def _running() -> Iterator[None]:
 
 @contextmanager
 def _saving() -> Iterator[None]:
-    """Give up this checkpoint when a process dies; the next call to the process restores it."""
+    """Give up this checkpoint if a process dies; the next call to the process restores it."""
     try:
         yield
     except UNANSWERED as error:

@@ -1,8 +1,8 @@
-"""The driver's view of the learners: batches go in, priorities and weights come out.
+"""The driver's bookkeeping of the learners: batches go in, priorities and weights come out.
 
-Up to `UPDATES_AHEAD` batches are drawn, waiting or being learned from, so that a learner never
-waits for one. Several learners take equal shares of each batch; they only work together, and all of
-them are brought back if one dies.
+Up to `UPDATES_AHEAD` batches are being drawn, waiting or being learned from, so a learner never
+waits for a batch. Several learners take equal shares of each batch. They can only work together, so
+if one dies, all of them are restored.
 """
 
 import tempfile
@@ -21,15 +21,15 @@ from agent57.storage.checkpoint import Checkpoint
 from agent57.storage.journal import Journal
 from agent57.types import EnvSpec
 
-UPDATES_AHEAD = 3  # drawn, waiting at the learner, or under way
+UPDATES_AHEAD = 3  # limit of batches that are being drawn, waiting, or being learned from
 
 
 @dataclass(slots=True, eq=False)
 class Draw:
     """A batch on its way from the shards to the learners and back."""
 
-    shares: list[list[Part]]  # by learner
-    num_awaited: int = 0  # answers of the shards, then of the learners
+    shares: list[list[Part]]  # parts of the batch, by learner
+    num_awaited: int = 0  # answers still missing, first from shards, then from learners
     is_void: bool = False  # a shard or a learner died meanwhile
 
 
@@ -39,15 +39,15 @@ class Published:
 
     ref: Ref
     version: int
-    is_taken: bool = False  # by anybody; else there is no need of newer ones
-    since: float = field(default_factory=time.monotonic)  # on the monotonic clock
+    is_taken: bool = False  # whether a player has used them; otherwise newer ones are not needed
+    since: float = field(default_factory=time.monotonic)  # time of publication, monotonic
 
 
 class Learning:
-    """All learners. `last_checkpoint` is asked for when they have to be brought back."""
+    """All learners. `last_checkpoint` is called when they have to be restored."""
 
     published: Published
-    _meeting: tempfile.TemporaryDirectory[str]  # where several learners find each other
+    _meeting: tempfile.TemporaryDirectory[str]  # folder in which several learners form a group
 
     def __init__(
         self,
@@ -77,7 +77,7 @@ class Learning:
         self._num_failures = 0  # in a row
 
     def start(self, state: State | None) -> None:
-        """New learners, all from the same state, whose weights are published."""
+        """Start new learners, all from the same state, and publish their weights."""
         gpus = 1 if self._device == "cuda" else 0
         arguments = (self._config, self._spec, self._device)
         self._learners = [
@@ -97,13 +97,13 @@ class Learning:
 
     @property
     def num_under_way(self) -> int:
-        """Updates that have been called for."""
+        """Number of updates that have been requested and are not finished."""
         return len(self._draws)
 
     # Updates
 
     def update(self) -> None:
-        """Have a batch drawn and learned from."""
+        """Request one update: draw a batch, then learn from it."""
         draw = Draw([])
         self._draws.append(draw)
         num_windows = self._config.learner.batch_size // len(self._learners)
@@ -118,7 +118,7 @@ class Learning:
             self._draws.remove(draw)
 
     def _drawn(self, draw: Draw) -> None:
-        """When all parts of a batch are there, hand them to the learners."""
+        """Hand a batch to the learners once all its parts have been drawn."""
         draw.num_awaited -= 1
         if draw.num_awaited or draw.is_void:
             return
@@ -151,9 +151,9 @@ class Learning:
     # Weights
 
     def publish(self) -> None:
-        """Put newer weights into the store of objects, once per version, if anybody needs them.
+        """Publish newer weights, unless the published ones were not used yet or are too recent.
 
-        Each version travels to every machine with actors: many machines want fewer versions.
+        Each version is sent to every machine with actors, so many machines need fewer versions.
         """
         has_newer = self.published.version < self._totals.version
         is_early = time.monotonic() - self.published.since < self._config.cluster.publish_seconds
@@ -179,9 +179,9 @@ class Learning:
     # Faults and records
 
     def _restore(self, learner: Process) -> None:
-        """Bring all learners back as they were at the last checkpoint."""
+        """Restore all learners from the last checkpoint."""
         if learner not in self._learners:
-            return  # done already
+            return  # already restored
         for process in self._learners:
             self._calls.end(process)
         self._num_failures += 1
@@ -201,7 +201,7 @@ class Learning:
         )
 
     def state_dict(self) -> State:
-        """State of one learner, as all are the same; dead learners are restored first."""
+        """Return the state of one learner, as all are equal; restore dead learners first."""
         for learner in self._learners:
             try:
                 self._calls.answer(learner.num_updates.remote(), "the learner")

@@ -1,8 +1,8 @@
-"""Ends the agents of a Ray of our own when this process is killed.
+"""Ends Ray's agents when this process is killed, if it started the Ray.
 
-Linux ends Ray's own processes together with the process that started them, but not Ray's agents,
-which are children of its raylet. For 60 s, a constant of Ray, the agents try to report the end of
-the raylet to a server that is dead too. A shell that waits at a pipe ends them at once.
+Linux ends Ray's main processes together with the process that started them, but not Ray's agents,
+which are children of its raylet. The agents would go on for 60 s, a constant of Ray, and try to
+report the raylet's end to a dead server. A shell that waits at a pipe ends them at once.
 """
 
 import subprocess
@@ -16,7 +16,7 @@ WAIT_AND_END = 'read -r line || kill -9 "$@"'
 
 @contextmanager
 def ended_with_this_process(pids: list[int]) -> Iterator[None]:
-    """End some processes if this one dies within the block; leave them alone after it."""
+    """End some processes if this process dies within the block, and not if it dies later."""
     if not pids:
         yield
         return
@@ -25,7 +25,7 @@ def ended_with_this_process(pids: list[int]) -> Iterator[None]:
         stdin=subprocess.PIPE,
         stdout=subprocess.DEVNULL,
         stderr=subprocess.DEVNULL,
-        start_new_session=True,  # a Ctrl-C in the terminal is not meant for it
+        start_new_session=True,  # a Ctrl-C in the terminal must not reach it
     )
     try:
         yield
@@ -34,7 +34,7 @@ def ended_with_this_process(pids: list[int]) -> Iterator[None]:
 
 
 def agents_of(raylet: int) -> list[int]:
-    """Agents that a raylet has started; none where the system does not show its processes."""
+    """Return the agents that a raylet started; none on a system without /proc."""
     found = []
     for folder in Path("/proc").glob("[0-9]*"):
         try:

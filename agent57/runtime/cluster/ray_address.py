@@ -1,5 +1,6 @@
-"""Finds the Ray to join. Runs before Ray is imported: at its import, Ray reads from the environment
-whether it may listen beyond loopback.
+"""Finds the Ray to join, before Ray is imported.
+
+Ray reads from the environment, when it is imported, whether it may listen beyond loopback.
 """
 
 import importlib.util
@@ -14,9 +15,9 @@ PATIENCE_SECONDS = 3.0
 
 
 def prepare(config: Config) -> str:
-    """Return the address of the Ray to join, "" to start one; set the environment that it needs.
+    """Return the address of the Ray to join, or "" to start one, and set Ray's environment.
 
-    Without an address, a Ray that runs on this machine is joined.
+    Without a configured address, a Ray of this user that runs on this machine is joined.
     """
     require(
         importlib.util.find_spec("ray") is not None,
@@ -38,9 +39,9 @@ def prepare(config: Config) -> str:
     address = STARTED_HERE.read_text().strip() if is_mine else ""
     if _is_here(address) and _answers(address):
         return address
-    # Ray's mode for a single machine: all it listens on is 127.0.0.1.
+    # Ray's mode for a single machine: it listens on 127.0.0.1 only.
     os.environ["RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER"] = "0"
-    # Ray would run workers, the learner too, behind every other program of the machine (nice 15).
+    # By default Ray gives workers, including the learner, a low priority (nice 15).
     os.environ.setdefault("RAY_worker_niceness", "0")
     return ""
 
@@ -57,7 +58,7 @@ def _is_here(address: str) -> bool:
 
 
 def _answers(address: str) -> bool:
-    """Whether anybody listens at host:port."""
+    """Whether a program listens at host:port."""
     host, _, port = address.rpartition(":")
     try:
         socket.create_connection((host, int(port)), PATIENCE_SECONDS).close()

@@ -1,7 +1,7 @@
-"""Whole runs on the machines of a Ray cluster, as `subprocess.Popen` runs them on this one.
+"""Whole runs on the machines of a Ray cluster, with the interface of `subprocess.Popen`.
 
-Each run is a command in a process of its own, on a machine with cores to spare. All machines must
-see the folder of the runs under the same path.
+Each run is a command in its own process, on a machine with enough free cores. All machines must see
+the folder of the runs under the same path.
 """
 
 import ctypes
@@ -49,13 +49,13 @@ class CommandWorker:
 
 
 def _die_with_the_parent() -> None:
-    """Have a run save itself and end when the process that started it is gone."""
+    """Make this run save itself and end when the process that started it dies."""
     if sys.platform.startswith("linux"):
         ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGTERM)
 
 
 class RemoteRun:
-    """One command on a cluster: the part of `subprocess.Popen` that a queue of runs uses."""
+    """One command on a cluster, with those methods of `subprocess.Popen` that a queue uses."""
 
     def __init__(self, calls: Calls, command: list[str], log: Path, num_cores: float) -> None:
         self._calls = calls
@@ -63,7 +63,7 @@ class RemoteRun:
         self._started = self._worker.start.remote(command, str(log.resolve()))
         self._is_started = False
         self.returncode: int | None = None
-        self.is_lost = False  # with its machine: the run may go on elsewhere
+        self.is_lost = False  # whether its machine was lost: the run may go on elsewhere
 
     def poll(self) -> int | None:
         """Return the exit code; None while the command waits for a machine or runs."""
@@ -80,7 +80,7 @@ class RemoteRun:
         return self.returncode
 
     def terminate(self) -> None:
-        """Ask the command to save itself and end; a command that waits never starts."""
+        """Ask the command to save itself and end; a command that still waits is not started."""
         if not self._is_started and not self._calls.is_there(self._started):
             self._calls.end(self._worker)
             self.returncode = -signal.SIGTERM

@@ -1,8 +1,8 @@
-"""The driver's view of the replay shards: adding, drawing, saving.
+"""The driver's bookkeeping of the replay shards: adding, drawing, saving.
 
 All blocks of an actor go to one shard, because a window is made of consecutive blocks. A batch is
-drawn from each shard in proportion to the weight of its windows, so that the shards are together
-what one replay would be.
+drawn from the shards in proportion to the weight of their windows. So all shards together draw as
+one replay would.
 """
 
 import itertools
@@ -23,7 +23,7 @@ from agent57.runtime.cluster.workers import Holding, PlayReport, ShardWorker, St
 from agent57.seeds import Role, generator
 from agent57.storage.checkpoint import Checkpoint
 
-BLOCKS_PER_CALL = 2000  # when the replay is saved or loaded
+BLOCKS_PER_CALL = 2000  # blocks sent in one call when the replay is saved or loaded
 
 
 @dataclass(slots=True, eq=False)
@@ -32,11 +32,11 @@ class Shard:
 
     index: int
     process: Process = None
-    added: int = 0  # transitions since the run began, less those that were lost
+    added: int = 0  # transitions since the run began, without lost ones
     num_failures: int = 0  # in a row
     weight: float = 0.0  # of all its windows
     ids: np.ndarray = field(default_factory=lambda: np.zeros(0, np.int64))  # of its blocks in files
-    first: int = 0  # the shard's own id of the first of these
+    first: int = 0  # the shard's own id of the first block of `ids`
 
     @property
     def name(self) -> str:
@@ -46,15 +46,15 @@ class Shard:
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """Windows of a batch that one shard drew."""
+    """The windows of a batch that one shard drew."""
 
     shard: Shard
-    process: Process  # the one that drew them: its successor does not know their keys
+    process: Process  # drew the windows; a successor does not know their keys
     arrays: Ref
 
 
 class Storage:
-    """All shards. `last_checkpoint` is asked for when one has to be brought back."""
+    """All shards. `last_checkpoint` is called when a shard has to be restored."""
 
     def __init__(
         self,
@@ -74,7 +74,7 @@ class Storage:
         self._shards = [Shard(index) for index in range(config.cluster.shards)]
         self._rng = generator(config.run.seed, Role.REPLAY)
         self._next_id = 0  # of blocks in files
-        self.windows_on_the_way = 0  # told by actors, but not yet confirmed by a shard
+        self.windows_on_the_way = 0  # reported by actors, but not yet confirmed by a shard
 
     def start(self) -> None:
         """Begin with an empty replay."""
@@ -92,7 +92,7 @@ class Storage:
     # Adding
 
     def add(self, actor: int, blocks: Ref, report: PlayReport, done: Callable[[], None]) -> None:
-        """Send the blocks of an actor to its shard; `done` when they are there, or lost."""
+        """Send an actor's blocks to its shard; call `done` when they are stored, or lost."""
         self.windows_on_the_way += report.windows
         self._send(self._shards[actor % len(self._shards)], blocks, report, done)
 
@@ -132,13 +132,13 @@ class Storage:
 
     @property
     def has_windows(self) -> bool:
-        """Whether anything can be drawn."""
+        """Whether any shard holds a window."""
         return any(shard.weight for shard in self._shards)
 
     def draw(
         self, num_windows: int, done: Callable[[], None], failed: Callable[[], None]
     ) -> list[Part]:
-        """Have windows drawn; for each part, `done` or `failed` is called."""
+        """Draw windows from the shards; `done` or `failed` is called for each part."""
         weight = np.array([shard.weight for shard in self._shards])
         share = weight / weight.sum()
         counts = self._rng.multinomial(num_windows, share)
@@ -181,9 +181,9 @@ class Storage:
     # Faults
 
     def restore(self, shard: Shard, process: Process) -> None:
-        """Bring a dead shard back as it was at the last checkpoint; what came since is lost."""
+        """Restore a dead shard from the last checkpoint; later blocks are lost."""
         if process is not shard.process:
-            return  # done already
+            return  # already restored
         self._calls.end(process)
         name = shard.name
         checkpoint = self._last_checkpoint(name)
@@ -202,7 +202,7 @@ class Storage:
         )
 
     def _bring_back_the_dead(self) -> None:
-        """Ask every shard for a sign of life: some may have died while nobody called them."""
+        """Call every shard, and restore those that died since their last call."""
         for shard in self._shards:
             try:
                 self._calls.answer(shard.process.live_ids.remote(), shard.name)
@@ -212,11 +212,11 @@ class Storage:
     # Records
 
     def summary(self) -> dict[str, float | None]:
-        """Summaries of the shards, pooled as if they were one replay."""
+        """Return the summaries of the shards, pooled as if they were one replay."""
         try:
             shards = self._calls.answers([shard.process.summary.remote() for shard in self._shards])
         except Died:
-            return {}  # the next call to that shard will bring it back
+            return {}  # the next call to the dead shard will restore it
         windows = np.array([found["replay/windows"] for found in shards], float)
         pooled: dict[str, float | None] = {}
         for name in dict.fromkeys(itertools.chain(*shards)):
@@ -241,7 +241,7 @@ class Storage:
         }
 
     def _number_blocks(self) -> None:
-        """Give the blocks of all shards that are new one row of ids, as files know them."""
+        """Give new blocks of all shards consecutive ids, under which files store them."""
         live_ids = self._calls.answers([shard.process.live_ids.remote() for shard in self._shards])
         for shard, live in zip(self._shards, live_ids, strict=True):
             num_new = live.stop - (shard.first + len(shard.ids))
@@ -252,13 +252,13 @@ class Storage:
 
     @property
     def oldest_id(self) -> int:
-        """Lowest id of the blocks held at the time of `state_dict`."""
+        """The lowest id of the blocks held at the time of `state_dict`."""
         return int(
             min((shard.ids[0] for shard in self._shards if len(shard.ids)), default=self._next_id)
         )
 
     def blocks(self, first_id: int) -> list[tuple[int, Block]]:
-        """The blocks held at the time of `state_dict`, from `first_id` on, with their ids."""
+        """Return the ids and blocks held at the time of `state_dict`, from `first_id` on."""
         found: list[tuple[int, Block]] = []
         for shard in self._shards:
             start = int(np.searchsorted(shard.ids, first_id))
@@ -273,7 +273,7 @@ class Storage:
     def load_state_dict(
         self, state: State, blocks: Iterable[tuple[int, bytes]], first_block: int
     ) -> None:
-        """Go on from `state` and the blocks, of which those before `first_block` are lost."""
+        """Go on from `state` and the blocks, and drop blocks before `first_block`."""
         self._next_id = state["next_id"]
         self._rng.bit_generator.state = state["rng"]
         self._load(self._shards, state, blocks, first_block)

@@ -1,4 +1,4 @@
-"""Totals of a cluster: work done and work lost. Only answers count, never calls."""
+"""Totals of a cluster: work done and work lost. Work counts when a process has answered."""
 
 from dataclasses import dataclass
 
@@ -12,11 +12,11 @@ class Gone(Exception):
 
 
 UNANSWERED = (Died, Gone)
-MAX_FAILURES = 5  # of a process in a row, without any work done
+MAX_FAILURES = 5  # deaths of a process in a row, without any work done
 
 
 class PartLost(RuntimeError):
-    """A part of the run is gone and cannot be restored; the text names the part and the cause."""
+    """A part of the run is lost and cannot be restored; the message names part and cause."""
 
 
 @dataclass(slots=True)
@@ -24,11 +24,11 @@ class Totals:
     """Totals since the run began, as checkpoints hold them."""
 
     steps: int = 0  # agent steps of all lanes
-    evaluator_steps: int = 0  # of each of its lanes
-    updates: int = 0  # that the learner's weights have had
-    windows: int = 0  # inserted into the replay
-    lost_transitions: int = 0  # counted as steps, but never or no longer in the replay
-    lost_updates: int = 0  # that went with a learner
+    evaluator_steps: int = 0  # steps per evaluator lane
+    updates: int = 0  # updates contained in the learner's weights
+    windows: int = 0  # windows inserted into the replay
+    lost_transitions: int = 0  # counted as steps, but lost before or after reaching the replay
+    lost_updates: int = 0  # updates lost with a learner that died
     actor_restarts: int = 0
     evaluator_restarts: int = 0
     shard_restarts: int = 0
@@ -36,5 +36,5 @@ class Totals:
 
     @property
     def version(self) -> int:
-        """Version of the learner's weights: all updates ever made, lost ones included."""
+        """Version of the learner's weights: all updates ever made, including lost updates."""
         return self.updates + self.lost_updates

@@ -1,8 +1,8 @@
 """Process wrappers of the four parts, which exchange messages.
 
-Nothing here knows what carries the messages or when a call is made; see `conductor`. Batches and
-weights travel as plain arrays, which a store of objects can share without copying. Each worker does
-nothing until `start`, so that a fault at the start is an answer like any other.
+Nothing here depends on how messages are carried or when calls are made; see `conductor`. Batches
+and weights travel as plain arrays, which a store of objects can share without copying. A worker
+does its setup in `start`, not in its constructor, so that an error there is an ordinary answer.
 """
 
 import os
@@ -35,32 +35,33 @@ from agent57.video.lane_files import SHOWN_LANES
 Arrays = dict[str, np.ndarray]
 State = dict[str, Any]
 
-WINDOW_AXIS = {"arm": 0, "start": 0, "key": 0, "probability": 0, "state": 2}  # of a batch; else 1
+# The axis of a batch's windows, by field; axis 1 in all other fields.
+WINDOW_AXIS = {"arm": 0, "start": 0, "key": 0, "probability": 0, "state": 2}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlayReport:
     """The answer of an actor or of the evaluator to one call to play."""
 
-    steps: int  # agent steps of all its lanes
-    sent: int  # of these and earlier ones, now in blocks
-    waiting: int  # played, but in no block yet
-    windows: int  # that the blocks complete
+    steps: int  # agent steps of all its lanes in this call
+    sent: int  # steps, of this call or earlier, in the blocks that come with this report
+    waiting: int  # steps that are in no block yet
+    windows: int  # windows that the blocks complete
     version: int  # of the weights it played with
     episodes: list[Episode]
     scalars: dict[str, float]  # means over the steps
     summary: dict[str, float | None]
-    lasting: bytes  # packed state with which another process can take over
-    lanes: list[State]  # what a few lanes are doing, to be shown
+    lasting: bytes  # packed state from which another process can take over
+    lanes: list[State]  # descriptions of a few lanes for viewers
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Holding:
-    """Contents of a shard, and the part that was just added."""
+    """The answer of a shard to one call to add blocks."""
 
-    added: int  # transitions
-    windows: int  # that became complete
-    weight: float  # of all windows, in proportion to which shards are drawn from
+    added: int  # transitions added
+    windows: int  # windows that became complete
+    weight: float  # of all windows; shards are drawn from in proportion to it
 
 
 def packed(state: State) -> bytes:
@@ -72,20 +73,20 @@ def packed(state: State) -> bytes:
 
 
 def unpacked(message: bytes) -> State:
-    """Return the state that `packed` was given. Messages come from processes of the run only."""
+    """Return the state that `packed` was given. Only unpack messages from this run's processes."""
     state: State = pickle.loads(message)
     return state
 
 
 def arrays_of(weights: Weights) -> Arrays:
-    """Weights as arrays in the usual order of memory."""
+    """Return weights as contiguous arrays."""
     return {name: np.ascontiguousarray(value.cpu().numpy()) for name, value in weights.items()}
 
 
 def tensors_of(arrays: Mapping[str, np.ndarray]) -> dict[str, torch.Tensor]:
-    """Tensors over the arrays, which nobody may write to."""
+    """Return tensors that share the arrays' memory. They must not be written to."""
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", UserWarning)  # that they are not writable
+        warnings.simplefilter("ignore", UserWarning)  # torch warns that they are not writable
         return {name: torch.from_numpy(array) for name, array in arrays.items()}
 
 
@@ -103,7 +104,7 @@ def joined(parts: list[Arrays]) -> Batch:
 
 
 def on_cpu(tree: Any) -> Any:  # noqa: ANN401
-    """Nested containers with every tensor off the GPU."""
+    """Return nested containers with every tensor moved to the CPU."""
     if isinstance(tree, torch.Tensor):
         return tree.cpu()
     if isinstance(tree, dict):
@@ -112,13 +113,13 @@ def on_cpu(tree: Any) -> Any:  # noqa: ANN401
 
 
 def settle_in(num_threads: int) -> None:
-    """Make a fresh process fit for torch."""
+    """Prepare a new process for torch: memory and threads."""
     keep_freed_memory()
     torch.set_num_threads(num_threads)
 
 
 def _restore(part: Actor | Evaluator, state: State | None, lasting: bytes | None) -> int:
-    """Load what a new process goes on from; the number of running episodes that were dropped."""
+    """Load `state` or `lasting`, if given; return the number of running episodes dropped."""
     if state is not None:
         return int(part.load_state_dict(state).sum())
     if lasting is not None:
@@ -127,7 +128,7 @@ def _restore(part: Actor | Evaluator, state: State | None, lasting: bytes | None
 
 
 class ActorWorker:
-    """Lanes `index` x E to (`index` + 1) x E of the run."""
+    """An actor: plays the E lanes from `index` x E on."""
 
     def __init__(self, config: Config, index: int, layout: Layout) -> None:
         self._config = config
@@ -139,7 +140,7 @@ class ActorWorker:
     def start(self, state: State | None, lasting: bytes | None) -> int:
         """Begin anew, go on from `state`, or take over with new episodes from `lasting`.
 
-        Number of running episodes that had to be dropped.
+        Return the number of running episodes that had to be dropped.
         """
         num_threads = self._config.cluster.actor_threads
         settle_in(num_threads)
@@ -155,9 +156,9 @@ class ActorWorker:
         return _restore(self._actor, state, lasting)
 
     def play(self, weights: Arrays, version: int) -> tuple[list[Block], PlayReport]:
-        """Play with these weights until they are to be pulled again: the blocks, and what to tell.
+        """Play `pull_period` steps with these weights; return blocks and a report.
 
-        Always whole periods, so a call begins where `Actor` pulls.
+        A call begins at a step where `Actor` pulls weights.
         """
         self._published = tensors_of(weights), version
         self._is_in_play = True
@@ -170,7 +171,7 @@ class ActorWorker:
             blocks += new_blocks
             episodes += new_episodes
             scalars.add(diagnostics)
-        self._published = ({}, version)  # nothing of it is needed until the next call
+        self._published = ({}, version)  # free the weights, which are not needed until then
         return blocks, PlayReport(
             steps=actor.num_transitions - before,
             sent=sum(block.length for block in blocks),
@@ -185,7 +186,7 @@ class ActorWorker:
         )
 
     def state_dict(self) -> State | None:
-        """Everything needed to go on in mid-episode; None before there are episodes."""
+        """Return everything needed to go on in mid-episode; None before the first episode."""
         give_back_freed_memory()
         return self._actor.state_dict() if self._is_in_play else None
 
@@ -203,7 +204,8 @@ class EvaluatorWorker:
     ) -> int:
         """Begin anew, go on from `state`, or take over with new episodes from `lasting`.
 
-        Who takes over in the middle of a phase plays with these weights until the next.
+        An evaluator that takes over in mid-phase plays with these weights until the next phase.
+        Return the number of running episodes that had to be dropped.
         """
         settle_in(self._config.cluster.actor_threads)
         self._published = tensors_of(weights), version
@@ -215,7 +217,10 @@ class EvaluatorWorker:
         return _restore(self._evaluator, state, lasting)
 
     def play(self, weights: Arrays, version: int, frames: int) -> PlayReport:
-        """Play a while; these weights are there for the phase that begins. `frames`: so far."""
+        """Play `pull_period` steps. A phase that begins meanwhile takes these weights.
+
+        `frames`: frames trained on so far
+        """
         self._published = tensors_of(weights), version
         self._is_in_play = True
         num_steps = self._config.actor.pull_period
@@ -236,13 +241,13 @@ class EvaluatorWorker:
         )
 
     def state_dict(self) -> State | None:
-        """Everything needed to go on in mid-episode; None before there are episodes."""
+        """Return everything needed to go on in mid-episode; None before the first episode."""
         give_back_freed_memory()
         return self._evaluator.state_dict() if self._is_in_play else None
 
 
 class ShardWorker:
-    """A share of the replay: all blocks of some of the actors."""
+    """A shard of the replay: holds all blocks of some of the actors."""
 
     def __init__(self, config: Config, index: int, layout: Layout) -> None:
         self._config = config
@@ -251,11 +256,11 @@ class ShardWorker:
         self._arrived: list[Block] = []
 
     def take(self, blocks: list[Block]) -> None:
-        """Blocks to start with, oldest first."""
+        """Receive blocks to start with, oldest first."""
         self._arrived += blocks
 
     def start(self, state: State | None) -> int:
-        """Begin empty, or go on from `state` and the blocks taken; the transitions held."""
+        """Begin empty, or from `state` and the blocks of `take`; return the transitions held."""
         settle_in(1)
         capacity = self._config.replay.capacity // self._config.cluster.shards
         self._replay = Replay(
@@ -271,7 +276,7 @@ class ShardWorker:
         return self._replay.num_transitions
 
     def add(self, blocks: list[Block]) -> Holding:
-        """Store blocks, in the order they were played; some before them may have been lost."""
+        """Store blocks in the order they were played; earlier blocks may have been lost."""
         before = self._replay.num_windows_inserted
         for block in blocks:
             self._replay.add(block, allow_gap=True)
@@ -282,27 +287,30 @@ class ShardWorker:
         )
 
     def sample(self, num_windows: int, share: float) -> tuple[Arrays, float]:
-        """Draw windows, from a shard that is drawn from with probability `share`; its weight."""
+        """Draw windows; return them and the weight of this shard.
+
+        `share`: probability of drawing from this shard
+        """
         batch = self._replay.sample(num_windows)
         arrays = {field.name: getattr(batch, field.name).numpy() for field in fields(Batch)}
         arrays["probability"] = arrays["probability"] * share
         return arrays, self._replay.total_weight
 
     def reprioritise(self, priorities: tuple[np.ndarray, np.ndarray]) -> None:
-        """Write new priorities of windows: their keys, and the priorities."""
+        """Write new priorities, given as keys of windows and priorities."""
         keys, values = tensors_of(dict(zip(("keys", "values"), priorities, strict=True))).values()
         self._replay.reprioritise(keys, values)
 
     def summary(self) -> dict[str, float | None]:
-        """Summary of this shard of the replay."""
+        """Return the summary of this shard."""
         return self._replay.summary()
 
     def live_ids(self) -> range:
-        """The ids of the blocks held."""
+        """Return the ids of the blocks held."""
         return self._replay.live_ids
 
     def blocks(self, first_id: int, count: int) -> list[Block]:
-        """At most `count` of the blocks held, from `first_id` on."""
+        """Return at most `count` of the blocks held, from `first_id` on."""
         return [block for _, block in self._replay.blocks(first_id)[:count]]
 
     def state_dict(self) -> State:
@@ -312,7 +320,7 @@ class ShardWorker:
 
 
 class LearnerWorker:
-    """One learner, alone or as one of several that act as one."""
+    """One learner, alone or in a group of learners that act as one."""
 
     def __init__(self, config: Config, spec: EnvSpec, device: str) -> None:
         self._config = config
@@ -325,7 +333,7 @@ class LearnerWorker:
         num_learners = self._config.cluster.learners
         group = None
         if num_learners > 1:
-            for library in ("GLOO", "NCCL"):  # all of them live on one machine
+            for library in ("GLOO", "NCCL"):  # all learners are on one machine
                 os.environ.setdefault(f"{library}_SOCKET_IFNAME", "lo")
             group = LearnerGroup.join(f"file://{meeting}", rank, num_learners, self._device)
         networks = make_networks(self._config, self._spec)
@@ -334,7 +342,7 @@ class LearnerWorker:
             self._learner.load_state_dict(state)
 
     def update(self, *parts: Arrays) -> Any:  # noqa: ANN401
-        """One update on the windows of all parts: what to log, then keys and priorities by part."""
+        """Update on the windows of all parts; return metrics, then keys and priorities by part."""
         update = self._learner.update(joined(list(parts)))
         sizes = [len(part["key"]) for part in parts]
         split = np.split(update.priorities.numpy(), np.cumsum(sizes)[:-1])
@@ -342,15 +350,15 @@ class LearnerWorker:
         return update.metrics, *answers
 
     def weights(self) -> tuple[Arrays, int]:
-        """The online networks, and the updates they have had."""
+        """Return the weights of the online networks, and their number of updates."""
         weights, num_updates = self._learner.weights()
         return arrays_of(weights), num_updates
 
     def num_updates(self) -> int:
-        """Updates that this learner has made."""
+        """Return the number of updates that this learner has made."""
         return self._learner.num_updates
 
     def state_dict(self) -> State:
-        """Everything needed to go on, off the GPU."""
+        """Return everything needed to go on, with all tensors on the CPU."""
         give_back_freed_memory()
         return on_cpu(self._learner.state_dict())

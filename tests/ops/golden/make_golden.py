@@ -1,6 +1,6 @@
 """Writes the golden numbers of this folder with rlax, in float64.
 
-Not run by the tests, which only read the JSON. To write the numbers anew:
+The tests do not run this script; they only read the JSON. To write the numbers again:
 
     python3.11 -m venv /tmp/rlax && /tmp/rlax/bin/pip install rlax==0.1.9
     /tmp/rlax/bin/python tests/ops/golden/make_golden.py
@@ -28,7 +28,7 @@ def write(name: str, case: dict[str, object]) -> None:
 
 
 def retrace_case(rng: np.random.Generator, scale: float) -> dict[str, np.ndarray]:
-    """Random windows, time-major, with a termination inside some of them."""
+    """Return random windows, time-major, with a termination inside some of them."""
     rows, windows, actions = ROWS, WINDOWS, ACTIONS
     discount = 0.97 * (rng.random((rows, windows)) < 0.85)
     return {
@@ -43,7 +43,7 @@ def retrace_case(rng: np.random.Generator, scale: float) -> dict[str, np.ndarray
 
 
 def retrace_errors(case: dict[str, np.ndarray], pair: rlax.TxPair) -> np.ndarray:
-    """TD errors of each window; the last action and probability are there but unused."""
+    """Return the TD errors of each window; the last action and probability are unused."""
     unused = np.zeros((1, WINDOWS), dtype=np.int64)
 
     def one_window(*window: jax.Array) -> jax.Array:
@@ -62,7 +62,7 @@ def retrace_errors(case: dict[str, np.ndarray], pair: rlax.TxPair) -> np.ndarray
 
 
 def novelty_case(rng: np.random.Generator, slots: int) -> dict[str, object]:
-    """A walk scored state by state, after K states that were only remembered.
+    """Score a walk state by state, after K states that are only remembered.
 
     The embeddings are large, because rlax subtracts its `constant` from the running mean.
     """

@@ -1,4 +1,4 @@
-"""A cluster without Ray: the same workers in this process, called in turn, killed at will."""
+"""A cluster without Ray: the same workers in this process, which tests can call and kill."""
 
 import pickle
 from collections.abc import Callable
@@ -18,7 +18,7 @@ from tests.small import CPU, Notes
 
 
 class Answer:
-    """What a call will answer, or one of several things it will."""
+    """The future answer of a call, or one of its several answers."""
 
     def __init__(self, run: Callable[[], Any], earlier: list["Answer"] | None = None) -> None:
         self._run = run
@@ -50,12 +50,12 @@ class Answer:
 
 
 def copied(value: Any) -> Any:
-    """As it would arrive in another process."""
+    """Return a value as it would arrive in another process."""
     return pickle.loads(pickle.dumps(value))
 
 
 def without_a_target(learner: State) -> State:
-    """The state of a learner whose next update is not finite; its actors notice nothing."""
+    """Return a learner's state whose next update is not finite, but whose actors can play."""
     target = {name: torch.full_like(w, torch.nan) for name, w in learner["target"].items()}
     return {**learner, "target": target}
 
@@ -97,7 +97,7 @@ class FakeProcess:
         return getattr(self.worker, name)(*given, **copied(options))
 
     def unfinished(self, name: str) -> Answer:
-        """The first call of this name that it has not come to."""
+        """Return the first call of this name that is not done yet."""
         return next(call for call in self.calls if call.name == name and not call.is_done)
 
     def __getattr__(self, name: str) -> Method:
@@ -162,7 +162,7 @@ class FakeCalls:
 
 
 class Play:
-    """A cluster on this stage, and what it says."""
+    """A cluster of fake processes, and its messages."""
 
     def __init__(self, config: Config, folder: Path) -> None:
         spec = check_env(config.env)
@@ -173,7 +173,7 @@ class Play:
         )
 
     def run(self, until: Callable[[Cluster], bool] = lambda cluster: cluster.is_finished) -> None:
-        """What `train` does, until something holds."""
+        """Do what `train` does, until a condition holds."""
         self.cluster.start()
         while not until(self.cluster):
             self.cluster.call_all_who_may()

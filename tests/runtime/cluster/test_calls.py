@@ -1,4 +1,4 @@
-"""The same on Ray itself: real processes, really killed."""
+"""The cluster on Ray itself: real processes that are really killed."""
 
 import contextlib
 import os
@@ -38,7 +38,7 @@ pytestmark = pytest.mark.usefixtures("on_ray")
 
 
 def pid_of(process: Any) -> int:
-    """The process id of a worker."""
+    """Return the process id of a worker."""
     return ray.get(process.__ray_call__.remote(lambda worker: os.getpid()))
 
 
@@ -47,7 +47,7 @@ def kill(process: Any) -> None:
 
 
 def when(steps: dict[int, Callable[[Cluster], None]], patch: pytest.MonkeyPatch) -> None:
-    """Let things happen to a run when it has come so far."""
+    """Call functions on a run when it reaches given numbers of steps."""
 
     class Eventful(Session):
         def tick(self, parts: Any) -> None:
@@ -116,7 +116,7 @@ def test_a_run_outlives_each_of_its_processes_and_learns(
     assert np.mean(scores[-15:]) >= 0.95
     assert TrainedRun.load(tmp_path / "run").counters["frames"] == 10_000
 
-    # And it goes on where it was, with two learners that are one: nothing is counted twice.
+    # The run also resumes with two learners that act as one, and nothing is counted twice.
     text = (tmp_path / "run" / CONFIG_FILE).read_text()
     (tmp_path / "run" / CONFIG_FILE).write_text(text.replace('"learners": 1', '"learners": 2'))
     assert "finished after 10,400 frames" in resume(tmp_path / "run", 10_400)
@@ -223,7 +223,7 @@ LOOPBACK = ("0100007F", "0000000000000000FFFF00000100007F", "0000000000000000000
 
 
 def family(root: int) -> set[int]:
-    """A process and all below it."""
+    """Return a process and all its descendants."""
     parents = {}
     for path in Path("/proc").glob("[0-9]*/stat"):
         with contextlib.suppress(OSError):
@@ -236,7 +236,7 @@ def family(root: int) -> set[int]:
 
 
 def listening(pids: set[int]) -> list[str]:
-    """The addresses, in hexadecimal, that some processes listen at."""
+    """Return the addresses, in hexadecimal, at which some processes listen."""
     inodes = set()
     for pid in pids:
         with contextlib.suppress(OSError):

@@ -1,4 +1,4 @@
-"""Who is called when, what is counted and what is lost, without Ray: see `stage`."""
+"""Which part is called when, what is counted and what is lost, without Ray: see `stage`."""
 
 import itertools
 from dataclasses import asdict
@@ -27,7 +27,7 @@ from tests.small import Sitting, changed, same_tree, small_config
 
 
 def cluster_config(agent: str = "agent57", **sections: dict[str, Any]) -> Config:
-    """Two actors of two lanes on a toy."""
+    """Return the configuration of two actors with two lanes on a toy."""
     config = small_config(
         agent,
         env={"name": "toy/cue"},
@@ -44,7 +44,7 @@ SHARDED = cluster_config(cluster={"actors": 4, "shards": 2}, actor={"lanes": 8})
 
 
 def save(play: Play, folder: Path, store: CheckpointStore | None = None) -> CheckpointStore:
-    """A checkpoint, as `Saver` writes it."""
+    """Write a checkpoint as `Saver` does."""
     store = store or CheckpointStore(folder, keep=2)
     parts = play.cluster.state_dict()
     state = {"counters": play.cluster.counters(), "parts": parts}
@@ -54,7 +54,7 @@ def save(play: Play, folder: Path, store: CheckpointStore | None = None) -> Chec
 
 
 def load(config: Config, folder: Path) -> Play:
-    """A new cluster that goes on from the last checkpoint."""
+    """Return a new cluster that goes on from the last checkpoint."""
     checkpoint = CheckpointStore(folder, keep=2).load()
     assert checkpoint is not None
     play = Play(config, folder)
@@ -63,13 +63,13 @@ def load(config: Config, folder: Path) -> Play:
 
 
 def held(play: Play) -> int:
-    """Transitions in the shards."""
+    """Return the number of transitions in the shards."""
     shards = play.calls.living(ShardWorker)
     return sum(shard.worker.summary()["replay/transitions"] for shard in shards)
 
 
 def weights_of(play: Play) -> list[float]:
-    """The sums of the weights in the shards."""
+    """Return the sum of the weights in each shard."""
     return [shard.worker.add([]).weight for shard in play.calls.living(ShardWorker)]
 
 
@@ -95,7 +95,7 @@ def test_every_step_is_in_the_replay_or_about_to_be(config: Config, tmp_path: Pa
 def test_samples_per_insert_holds_whoever_is_fast(
     samples_per_insert: float, seed: int, tmp_path: Path
 ) -> None:
-    # Answers come in any order, as if any part could be slow.
+    # Answers come in random order, because any part may be slow.
     spi = {"samples_per_insert": samples_per_insert}
     play = Play(cluster_config(replay=spi, run={"frames": 800}), tmp_path)
     rng = np.random.default_rng(seed)
@@ -145,7 +145,7 @@ def test_batches_are_drawn_before_the_learner_needs_them(tmp_path: Path) -> None
         return cluster.is_finished
 
     play.run(until)
-    assert min(seen[5:]) >= UPDATES_AHEAD - 1  # one may have come back a moment ago
+    assert min(seen[5:]) >= UPDATES_AHEAD - 1  # one may just have come back
 
 
 def test_versions_of_the_weights_are_as_far_apart_as_asked_for(tmp_path: Path) -> None:
@@ -204,7 +204,7 @@ def test_an_actor_that_dies_is_replaced_and_counted(tmp_path: Path) -> None:
     assert totals.lost_transitions == lost
     assert held(play) + waiting(play) + lost == totals.steps
     assert len(play.calls.living(ActorWorker)) == 2
-    # Its successor reads on where it was, and its bandits know what they knew.
+    # Its successor continues the random streams and keeps the bandits' statistics.
     after = unpacked(actor.lasting)
     assert after["num_steps"] > before["num_steps"]
     selected = [c["num_selected"] for c in before["controllers"]]
@@ -262,7 +262,7 @@ def test_a_shard_that_dies_is_back_as_of_the_last_checkpoint(tmp_path: Path) -> 
     assert play.said == [
         f"replay shard 1 died and is back as of the last checkpoint: {lost} transitions are lost"
     ]
-    # What the shards hold does not contradict itself, or it could not be loaded.
+    # Loading checks that the contents of the shards are consistent.
     save(play, tmp_path)
     other = load(SHARDED, tmp_path)
     assert held(other) == held(play)
@@ -283,14 +283,14 @@ def test_what_a_shard_lost_is_counted_once_if_it_dies_again(tmp_path: Path) -> N
 
 
 def test_a_replay_that_is_empty_again_is_filled_again(tmp_path: Path) -> None:
-    """Even when actors were far ahead of the learner: else both would wait for ever."""
+    """This holds even when actors were far ahead of the learner: else both would wait for ever."""
     play = Play(CONFIG, tmp_path)
     play.run(lambda cluster: True)
     save(play, tmp_path)
     play.run(lambda cluster: cluster.totals.updates >= 5)
     play.calls.settle()
     play.calls.living(ShardWorker)[0].is_dead = True
-    play.cluster.storage.state_dict()  # asks who is alive
+    play.cluster.storage.state_dict()  # calls every shard, and so notices the dead one
     play.cluster.totals.windows += 1000  # of which the learner has seen none
     assert not play.cluster.storage.has_windows
     play.cluster.call_all_who_may()
@@ -368,7 +368,7 @@ def test_a_learner_that_dies_is_back_as_of_the_last_checkpoint(
     totals = play.cluster.totals
     assert totals.updates == saved
     assert totals.lost_updates >= 7
-    assert play.cluster.learning.published.version >= version  # or old weights would seem newest
+    assert play.cluster.learning.published.version >= version  # or old weights would seem newer
     play.run()
     assert "the learner died" in play.said[0]
     worker = play.calls.living(LearnerWorker)[0].worker
@@ -379,7 +379,7 @@ def test_a_learner_that_dies_is_back_as_of_the_last_checkpoint(
 
 
 def test_a_learner_whose_fellow_is_missing_is_brought_back_with_it(tmp_path: Path) -> None:
-    """The survivor hears of it first: its exchange fails."""
+    """The surviving learner notices first, because its exchange fails."""
     play = Play(CONFIG, tmp_path)
     play.run(lambda cluster: cluster.totals.updates >= 5)
     save(play, tmp_path)

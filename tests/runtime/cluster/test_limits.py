@@ -1,4 +1,4 @@
-"""By contract: an answer that does not come counts as that of a dead process, and only once."""
+"""By contract: a process that does not answer counts as dead, and only once."""
 
 import time
 from pathlib import Path
@@ -15,7 +15,7 @@ from tests.runtime.cluster.test_conductor import cluster_config
 
 
 class SilentRay:
-    """Ray, as far as `Calls` waits for it; only the answers named are there."""
+    """The part of Ray that `Calls` waits with; only the answers in `ready` have come."""
 
     def __init__(self) -> None:
         self.ready: set[str] = set()
@@ -72,7 +72,7 @@ def test_a_call_without_an_answer_counts_as_that_of_a_dead_process(ray: SilentRa
     assert calls.num_answers == len(heard)
 
 
-def test_what_is_asked_for_at_once_has_a_limit_too(ray: SilentRay) -> None:
+def test_answers_that_are_waited_for_have_a_limit_too(ray: SilentRay) -> None:
     calls = Calls(0.1)
     with pytest.raises(Died, match=r"no answer within 0\.1 s"):
         calls.answer("hung")

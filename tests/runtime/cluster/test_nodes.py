@@ -1,4 +1,4 @@
-"""Two Ray nodes with addresses of their own, in network namespaces; one is killed and comes back.
+"""Two Ray nodes with their own addresses, in network namespaces; one is killed and comes back.
 
 Needs root and `ip`; run with `pytest -m slow tests/runtime/cluster/test_nodes.py`.
 """
@@ -45,7 +45,7 @@ def wait_for(condition: Callable[[], Any], what: str) -> Any:
 
 @pytest.fixture
 def namespaces() -> Iterator[None]:
-    """Two machines, as far as the network is concerned, with a cable between them."""
+    """Make two network namespaces with a link between them, like two machines and a cable."""
     for name in NAMES:
         subprocess.run(["ip", "netns", "del", name], check=False, capture_output=True)
         ip("netns", "add", name)
@@ -60,11 +60,11 @@ def namespaces() -> Iterator[None]:
         end_all_in(name)
         ip("netns", "del", name)
     if STARTED_HERE.is_file() and STARTED_HERE.read_text().startswith(ADDRESSES[0]):
-        STARTED_HERE.unlink()  # a Ray that was killed does not take its address back
+        STARTED_HERE.unlink()  # a Ray that was killed leaves its address file behind
 
 
 def end_all_in(namespace: str) -> None:
-    """Pull the plug."""
+    """End all processes of a namespace, as if its machine lost power."""
     for pid in ip("netns", "pids", namespace).split():
         try:
             os.kill(int(pid), signal.SIGKILL)
@@ -73,7 +73,7 @@ def end_all_in(namespace: str) -> None:
 
 
 def actors_in(namespace: str) -> list[int]:
-    """The processes of actors on one of the machines."""
+    """Return the processes of actors on one of the machines."""
     found = []
     for pid in ip("netns", "pids", namespace).split():
         try:
@@ -86,7 +86,7 @@ def actors_in(namespace: str) -> list[int]:
 
 
 class Machines:
-    """Ray and a run on the two of them, all with one token."""
+    """Ray and a run on both machines, with one token."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder

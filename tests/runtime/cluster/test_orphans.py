@@ -1,4 +1,4 @@
-"""By contract: what is guarded ends with its guardian's violent death, and only then."""
+"""By contract: guarded processes end if their guardian is killed, and only then."""
 
 import signal
 import subprocess

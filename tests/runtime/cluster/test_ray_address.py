@@ -1,4 +1,4 @@
-"""Which Ray is joined, and that one of our own stays on loopback."""
+"""Tests which Ray is joined, and that a Ray started by a run stays on loopback."""
 
 import importlib.util
 import socket
@@ -39,20 +39,20 @@ def test_without_ray_the_way_to_get_it_is_said(monkeypatch: pytest.MonkeyPatch) 
         ray_address.prepare(CONFIG)
 
 
-def test_one_of_our_own_may_not_leave_loopback() -> None:
+def test_a_ray_of_our_own_may_not_leave_loopback() -> None:
     assert ray_address.prepare(CONFIG) == ""
     assert ray_address.os.environ[LOOPBACK_ONLY] == "0"
 
 
-def test_one_that_runs_here_is_joined(listening: str) -> None:
+def test_a_ray_that_runs_on_this_machine_is_joined(listening: str) -> None:
     ray_address.STARTED_HERE.write_text(f"{listening}\n")
     assert ray_address.prepare(CONFIG) == listening
     assert ray_address.os.environ[LOOPBACK_ONLY] == "unset"
 
 
 @pytest.mark.parametrize("address", ["127.0.0.1:9", "192.0.2.77:6379", "", "no address"])
-def test_one_that_ran_here_once_is_not(address: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    if not address.startswith("127"):  # some networks answer for everybody
+def test_a_ray_that_has_ended_is_not_joined(address: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    if not address.startswith("127"):  # some networks answer at every address
         monkeypatch.setattr(ray_address.socket, "create_connection", lambda *_: socket.socket())
     ray_address.STARTED_HERE.write_text(f"{address}\n")
     assert ray_address.prepare(CONFIG) == ""
@@ -67,7 +67,7 @@ def test_an_address_is_joined_by_option_or_environment(
 
 
 @pytest.mark.parametrize("address", ["127.0.0.1:9", "nonsense", "127.0.0.1:99999999"])
-def test_an_address_where_nobody_is_is_one_line(address: str) -> None:
+def test_an_address_where_nothing_answers_is_one_line(address: str) -> None:
     with pytest.raises(ConfigError, match="nothing answers there"):
         ray_address.prepare(at(address))
 

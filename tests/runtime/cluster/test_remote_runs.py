@@ -1,4 +1,4 @@
-"""Commands on the machines of a cluster: they end, are told to end, and are lost with a machine."""
+"""Commands on a cluster: they end, are told to end, or are lost with their machine."""
 
 import sys
 import time
@@ -22,7 +22,7 @@ signal.pause()
 
 
 class OneMachine(FakeCalls):
-    """A cluster without Ray, with a place for a command or none."""
+    """A cluster without Ray that has room for one command, or for none."""
 
     has_room = True
 
@@ -60,7 +60,7 @@ def test_a_command_is_asked_to_save_itself(tmp_path: Path) -> None:
         calls.pause()
     run.terminate()
     assert calls.processes[0].calls[-1].name == "terminate"
-    calls.processes[0].calls[-1].do()  # Ray would have it done by itself
+    calls.processes[0].calls[-1].do()  # Ray itself would do this
     assert run.wait() == 3
     assert log.read_text().endswith("saved\n")
 

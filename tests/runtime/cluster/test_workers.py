@@ -1,4 +1,4 @@
-"""Workers: an actor sends what it would send inline, and batches survive their journey."""
+"""Workers: an actor sends the same blocks as inline, and messages arrive unchanged."""
 
 from dataclasses import fields
 from typing import Any
@@ -42,7 +42,7 @@ LAYOUT = make_layout(SPEC, make_networks(CONFIG, SPEC))
 
 
 def play(config: Config, num_calls: int) -> tuple[list[Block], list[PlayReport]]:
-    """All actors of a cluster, each in turn, with fixed weights."""
+    """Let all actors of a cluster play in turn, with fixed weights."""
     blocks, journeys = [], []
     for index in range(config.cluster.actors):
         worker = ActorWorker(config, index, LAYOUT)
@@ -94,7 +94,7 @@ def test_an_actor_compresses_with_threads_of_its_own(monkeypatch: pytest.MonkeyP
 
 
 def test_two_actors_send_the_blocks_of_inline_lane_by_lane() -> None:
-    # The networks see other batches, so floats may differ in their last bits; nothing else does.
+    # The networks see batches of another size, so only the last bits of floats may differ.
     def by_lane(blocks: list[Block]) -> dict[tuple[int, int, int], Block]:
         return {(block.lane, block.episode, block.index): block for block in blocks}
 
@@ -115,7 +115,7 @@ def test_two_actors_send_the_blocks_of_inline_lane_by_lane() -> None:
             np.testing.assert_allclose(block.state, same.state, atol=1e-6)
 
 
-def test_a_journey_tells_what_was_played() -> None:
+def test_a_report_tells_what_was_played() -> None:
     blocks, journeys = play(changed(CONFIG, cluster={"actors": 1}), 3)
     assert sum(report.sent for report in journeys) == sum(block.length for block in blocks)
     assert journeys[-1].waiting == 120 - sum(block.length for block in blocks)

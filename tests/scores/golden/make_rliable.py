@@ -1,12 +1,11 @@
-"""Writes rliable.json: the numbers of rliable that test_aggregate.py holds ours against.
+"""Writes rliable.json: the numbers of rliable with which test_aggregate.py compares ours.
 
-Run by hand, in an environment of its own (rliable 1.2.0 needs arch < 8, which does not import with
-pandas 3):
+Run it by hand, in a separate environment (rliable 1.2.0 needs arch < 8, which fails with pandas 3):
 
     pip install rliable==1.2.0 'pandas<3' && python tests/scores/golden/make_rliable.py
 
-rliable draws its resamples from numpy's global generator. Here that call is answered by a seeded
-`Generator`, so that ours can draw the very same resamples and the intervals can agree exactly.
+rliable draws its resamples from numpy's global generator. Here a seeded `Generator` answers these
+calls, so that our code can draw the same resamples and get exactly the same intervals.
 """
 
 import json
