@@ -399,17 +399,19 @@ def test_decay_is_decoupled_and_of_the_values_alone() -> None:
 def test_distillation_by_hand() -> None:
     """Greedy action 1 of two, epsilon 0.2: -(0.1 log p_0 + 0.9 log p_1)."""
     policy = torch.tensor([[0.25, 0.75]])
-    loss = distillation_loss(policy.log(), policy.log(), torch.tensor([[1.0, 2.0]]), 0.2, 0.5)
+    wanted = epsilon_greedy(torch.tensor([[1.0, 2.0]]), 0.2)
+    loss = distillation_loss(policy.log(), policy.log(), wanted, 0.5)
     expected = -(0.1 * np.log(0.25) + 0.9 * np.log(0.75))
     assert loss.item() == pytest.approx(expected)
 
 
 def test_distillation_is_least_where_the_policies_agree_by_law() -> None:
     value = torch.randn(20, 4, generator=torch.Generator().manual_seed(0))
-    agreed = epsilon_greedy(value, 0.1).log()
+    wanted = epsilon_greedy(value, 0.1)
+    agreed = wanted.log()
     for seed in range(5):
         noise = torch.randn(agreed.shape, generator=torch.Generator().manual_seed(seed))
-        losses = [distillation_loss(x, x, value, 0.1, 9.0) for x in (agreed, agreed + noise)]
+        losses = [distillation_loss(x, x, wanted, 9.0) for x in (agreed, agreed + noise)]
         assert (losses[0] < losses[1]).all()
 
 
@@ -420,9 +422,9 @@ def test_regression_a_limit_of_the_kl_that_is_left_out() -> None:
     kl = (target * (target / logits.detach().exp()).log()).sum(-1)
     reverse = (logits.detach().exp() * (logits.detach().exp() / target).log()).sum(-1)
     assert kl[0] < 0.45 < reverse[0]
-    value = torch.tensor([[1.0, 0.0], [1.0, 0.0]])
+    wanted = epsilon_greedy(torch.tensor([[1.0, 0.0], [1.0, 0.0]]), 1e-4)
     for limit, counts in ((0.45, [True, True]), (0.3, [False, True]), (0.01, [False, False])):
-        loss = distillation_loss(logits, target.log(), value, 1e-4, limit)
+        loss = distillation_loss(logits, target.log(), wanted, limit)
         assert (loss > 0).tolist() == counts
         gradient = torch.autograd.grad(loss.sum(), logits)[0]
         assert gradient.any(-1).tolist() == counts

@@ -18,7 +18,6 @@ from jaxtyping import Bool, Float, Float64, Int
 from torch import Tensor
 
 from agent57.config import Config
-from agent57.ops.policy import epsilon_greedy
 from agent57.ops.retrace import Rows, corrected_returns, played_values
 from agent57.types import WINDOW_AXIS, Batch, Windows
 
@@ -79,11 +78,10 @@ def trust_region(
 def distillation_loss(
     logits: Float[Tensor, "*rows A"],
     target_logits: Float[Tensor, "*rows A"],
-    value: Float[Tensor, "*rows A"],
-    epsilon: float,
+    wanted: Float[Tensor, "*rows A"],
     max_kl: float,
 ) -> Float[Tensor, "*rows"]:
-    """Cross-entropy of the policy with the epsilon-greedy policy of the values (MEME).
+    """Cross-entropy of the policy with the one it imitates, epsilon-greedy in the values (MEME).
 
     Rows are 0 where the policy has moved from the target network's by KL(pi_T || pi) > `max_kl`.
     The gradient flows through `logits` alone.
@@ -92,7 +90,6 @@ def distillation_loss(
     with torch.no_grad():
         log_target = target_logits.log_softmax(-1)
         kl = (log_target.exp() * (log_target - log_policy)).sum(-1)
-        wanted = epsilon_greedy(value, epsilon)
     return torch.where(kl <= max_kl, -(wanted * log_policy).sum(-1), 0.0)
 
 

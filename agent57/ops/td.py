@@ -100,9 +100,9 @@ def policy_losses(
     """The loss of the distilled policy in each row but the last; None if the values act."""
     if logits is None or target_logits is None:
         return None
-    learner = config.learner
-    rows = (logits[:-1], target_logits[:-1], mixed_values(value, beta, config)[:-1])
-    return distillation_loss(*rows, learner.policy_epsilon, learner.policy_kl)
+    wanted = epsilon_greedy(mixed_values(value, beta, config), config.learner.policy_epsilon)
+    rows = (logits[:-1], target_logits[:-1], wanted[:-1])
+    return distillation_loss(*rows, config.learner.policy_kl)
 
 
 def td_errors(
