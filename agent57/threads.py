@@ -1,8 +1,9 @@
 """The threads that torch computes with, and how whole networks share them."""
 
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from typing import TypeVar
 
 import torch
@@ -25,6 +26,17 @@ def available() -> int:
     if hasattr(os, "sched_getaffinity"):  # Linux: a container or taskset may allow fewer cores
         return len(os.sched_getaffinity(0))
     return os.cpu_count() or 1
+
+
+@contextmanager
+def one_thread() -> Iterator[None]:
+    """Let torch compute with one thread for a while: more may add numbers up in another order."""
+    num_threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(num_threads)
 
 
 def in_turn(pieces: Sequence[Callable[[], Output]]) -> list[Output]:

@@ -22,7 +22,7 @@ from torch import Tensor
 from agent57.config import CuriosityConfig
 from agent57.curiosity.episodic import EpisodicMemory, least_novelty
 from agent57.nets.networks import Embedding, Rnd
-from agent57.threads import in_turn
+from agent57.threads import in_turn, one_thread
 
 
 def versions_held(embedding_versions: int, num_lanes: int) -> int:
@@ -161,7 +161,9 @@ class Curiosity:
         """Wipe the memories of the lanes in the mask [E] and remember their first states."""
         self._holder[lanes] = self._adopt(set(self._holder[~lanes].tolist()))
         self._memory.reset(lanes)
-        self._memory.add(self._embed(prepared), lanes)
+        with one_thread():  # as in `reward`, where the RND network has the other
+            first = self._embed(prepared)
+        self._memory.add(first, lanes)
 
     @torch.inference_mode()
     def reward(self, prepared: Tensor) -> np.ndarray:

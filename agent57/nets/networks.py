@@ -14,13 +14,14 @@ from agent57.nets.standard import Standard
 from agent57.nets.torso import Trunk, num_planes, prepare, prepare_fused
 from agent57.nets.value import ValueNets
 from agent57.seeds import Role, sequence
+from agent57.threads import one_thread
 from agent57.types import EnvSpec
 
 
 def make_networks(config: Config, spec: EnvSpec) -> "Networks":
     """The agent's networks for a task, with weights drawn from the run's seed."""
     seed = sequence(config.run.seed, Role.NETWORKS).generate_state(1)[0]
-    with torch.random.fork_rng(devices=[]):
+    with torch.random.fork_rng(devices=[]), one_thread():
         torch.manual_seed(int(seed))
         return Networks(config, spec)
 

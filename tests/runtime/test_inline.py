@@ -19,8 +19,8 @@ CONFIG = small_config(
 )
 
 
-def run(config: Config) -> tuple[Parts, Notes]:
-    torch.set_num_threads(1)
+def run(config: Config, num_threads: int = 1) -> tuple[Parts, Notes]:
+    torch.set_num_threads(num_threads)
     parts, notes = build(config, CPU), Notes()
     inline.train(config, parts, notes, Sitting())  # type: ignore[arg-type]
     return parts, notes
@@ -40,6 +40,22 @@ def test_one_seed_one_result_bit_for_bit(finished: tuple[Parts, Notes]) -> None:
     assert notes.scalars == notes_again.scalars
     assert notes.episodes == notes_again.episodes
     assert same_tree(parts.state_dict(), again.state_dict())
+
+
+def test_one_thread_or_two_one_result() -> None:
+    """Networks large enough for torch to split their layers, if it were let."""
+    config = changed(
+        make_config("agent57", "laptop", "vector"),
+        env={"name": "toy/chain"},
+        run={"frames": 4000},
+        replay={"min_windows": 200},
+    )
+    try:
+        (one, _), (two, _) = (run(config, num_threads) for num_threads in (1, 2))
+    finally:
+        torch.set_num_threads(1)
+    assert one.learner.num_updates > 50
+    assert same_tree(one.state_dict(), two.state_dict())
 
 
 def test_another_seed_another_result(finished: tuple[Parts, Notes]) -> None:
