@@ -24,6 +24,9 @@ AGENT57 = Config()
 SMALL_TRACE = SequenceConfig(trace_length=80, replay_period=40)
 # With r^i in units of its own mean, these suit dense and sparse rewards.
 WIDE_BETAS = (0.0, 0.001, 0.003, 0.01, 0.03, 0.1, 0.2, 0.3)
+# With r^i as it is, these suit games, where it is 3 a step, and small grids.
+FAINT_BETAS = (0.0, 0.0001, 0.0003, 0.0006, 0.001, 0.002, 0.003, 0.01)
+NEAR_BETAS = (0.0, 0.01, 0.014, 0.018, 0.018, 0.022, 0.026, 0.03)
 NGU_FAMILY = FamilyConfig(discounts="ngu", max_gamma=0.997)
 UNIFORM = ControllerConfig(kind="uniform")
 EXPLOIT = ControllerConfig(kind="exploit", window=3600, epsilon=0.01)
@@ -110,7 +113,8 @@ def _laptop(config: Config) -> Config:
     """Two cores and 8 GB: smaller networks, fewer lanes and arms, more learning per step.
 
     A lane plays about a hundred episodes, so bandits remember fewer episodes. The evaluator gets
-    more lanes, because one lane would report too rarely. MEME has the small torso: its residual
+    more lanes, because one lane would report too rarely. Evaluations play an average of the
+    networks, because the latest greedy policy is unsteady. MEME has the small torso: its residual
     torso takes thirteen times the operations of an update from images. docs/results/TUNING.md has
     the trials behind these numbers.
     """
@@ -121,7 +125,12 @@ def _laptop(config: Config) -> Config:
         controller=replace(config.controller, window=40),
         evaluator_controller=replace(config.evaluator_controller, window=100),
         network=replace(
-            config.network, torso="dqn", feature_size=128, state_size=128, head_size=128
+            config.network,
+            torso="dqn",
+            feature_size=128,
+            state_size=128,
+            head_size=128,
+            average_rate=0.003,
         ),
         sequence=_shorter(config.sequence, 4),
         replay=replace(config.replay, capacity=200_000, min_windows=200, samples_per_insert=4.0),
@@ -152,18 +161,13 @@ def _laptop_pixels(config: Config) -> Config:
     """
     return replace(
         config,
-        family=_family(
-            config.family,
-            betas=(0.0, 0.0001, 0.0003, 0.0006, 0.001, 0.002, 0.003, 0.01),
-            gammas=(0.99, 0.985, 0.97),
-        ),
+        family=_family(config.family, FAINT_BETAS, (0.99, 0.985, 0.97)),
         evaluator_controller=replace(config.evaluator_controller, window=50),
         network=replace(
             config.network,
             channels=(16, 16, 16),
             reward_input="squash",
             initial_weights="scaled",  # outputs begin near 0: the best of many is not too good
-            average_rate=0.003,  # the latest greedy policy is unsteady
         ),
         sequence=_shorter(config.sequence, 2),
         replay=replace(config.replay, capacity=100_000, min_windows=500, samples_per_insert=8.0),
@@ -191,11 +195,7 @@ def _desktop_pixels(config: Config) -> Config:
     small = _laptop_pixels(config)
     return replace(
         small,
-        family=_family(
-            replace(config.family, discounts="ngu"),
-            betas=WIDE_BETAS,
-            gammas=(0.997, 0.99, 0.97),
-        ),
+        family=_family(_log_linear(config.family), WIDE_BETAS, (0.997, 0.99, 0.97)),
         sequence=config.sequence,
         replay=replace(config.replay, min_windows=1000),
         network=small.network,
@@ -217,11 +217,8 @@ def _laptop_grid(config: Config) -> Config:
     """
     return replace(
         config,
-        family=_family(
-            config.family,
-            betas=(0.0, 0.01, 0.014, 0.018, 0.018, 0.022, 0.026, 0.03),
-            gammas=(0.98, 0.97, 0.95),  # above, a wasted step costs less than the noise
-        ),
+        # With longer discounts, a wasted step costs less than the noise of the values.
+        family=_family(config.family, NEAR_BETAS, (0.98, 0.97, 0.95)),
         network=replace(
             config.network,
             grid_channels=(8, 16, 32),
@@ -230,7 +227,8 @@ def _laptop_grid(config: Config) -> Config:
             forget_bias=3.0,
             head_slope=0.01,  # otherwise the heads of Q^e die before the first reward
         ),
-        actor=replace(config.actor, lanes=32),
+        # With small epsilons, lanes walk in loops until the time limit and learn nothing there.
+        actor=replace(config.actor, lanes=32, epsilon_alpha=1.0),
         # Forgets RND's first errors; otherwise the modulation stays at 1.
         curiosity=replace(config.curiosity, error_horizon=1000),
     )
@@ -240,17 +238,11 @@ def _laptop_vector(config: Config) -> Config:
     """Short vectors at laptop scale: a small normalised network that learns often.
 
     The intrinsic reward is measured in units of its own mean, so that betas from 0.001 to 0.3 suit
-    dense and sparse rewards. Every arm learns from the windows of the others. Evaluations play an
-    average of the networks, because the latest greedy policy is unsteady.
+    dense and sparse rewards. Every arm learns from the windows of the others.
     """
-    learner = config.learner
     return replace(
         config,
-        family=_family(
-            replace(config.family, discounts="ngu"),
-            betas=WIDE_BETAS,
-            gammas=(0.995, 0.99, 0.97),
-        ),
+        family=_family(_log_linear(config.family), WIDE_BETAS, (0.995, 0.99, 0.97)),
         evaluator_controller=replace(config.evaluator_controller, window=50),
         network=replace(
             config.network,
@@ -260,15 +252,14 @@ def _laptop_vector(config: Config) -> Config:
             normalise="layer",
             vector_input="standard",
             reward_input="squash",
-            average_rate=0.003,
             skip=True,
         ),
         sequence=_shorter(config.sequence, 2),
         replay=replace(config.replay, samples_per_insert=16.0),
         learner=replace(
-            learner,
+            config.learner,
             batch_size=32,
-            target_period=learner.target_period // 6,
+            target_period=config.learner.target_period // 6,
             td_scale="both",
             cross_mixture=0.5 if config.family.arms > 1 else 1.0,
         ),
@@ -292,7 +283,6 @@ def _tiny(config: Config) -> Config:
             inverse_head_size=32,
             rnd_size=32,
         ),
-        sequence=_shorter(config.sequence, 8),
         replay=replace(config.replay, capacity=50_000, min_windows=50, samples_per_insert=4.0),
         learner=replace(
             config.learner, batch_size=16, learning_rate=1e-3, target_period=100, compile="off"
@@ -300,6 +290,7 @@ def _tiny(config: Config) -> Config:
         actor=replace(config.actor, lanes=8, pull_period=20),
         cluster=replace(config.cluster, actors=2),
         curiosity=replace(config.curiosity, memory_size=2000, warmup_steps=100),
+        sequence=_shorter(config.sequence, 8),
         run=replace(config.run, log_frames=2000),
     )
 
@@ -334,6 +325,10 @@ SCALES = {
 
 def _fewer_arms(family: FamilyConfig, arms: int) -> FamilyConfig:
     return replace(family, arms=min(family.arms, arms))
+
+
+def _log_linear(family: FamilyConfig) -> FamilyConfig:
+    return replace(family, discounts="ngu")
 
 
 def _family(
