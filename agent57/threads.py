@@ -59,9 +59,9 @@ class SideBySide:
 
     def __call__(self, pieces: Sequence[Callable[[], Output]]) -> list[Output]:
         """Return the results of the pieces: this thread computes every second one of them."""
-        if self._pool is None or len(pieces) == 1:
-            return in_turn(pieces)
         num_threads = torch.get_num_threads()
+        if self._pool is None or len(pieces) == 1 or num_threads == 1:
+            return in_turn(pieces)
         share = num_threads // 2
         torch.set_num_threads(share)  # of the matrix library, for both; of this thread's OpenMP
         try:

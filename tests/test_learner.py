@@ -10,11 +10,13 @@ from torch import Tensor, nn
 
 from agent57.config import Config
 from agent57.learner import Learner, NonFiniteUpdate
+from agent57.nets.networks import make_networks
 from agent57.ops.family import betas, gammas
 from agent57.ops.td import RATE, td_errors, td_scale
 from agent57.presets import PRESETS, make_config
 from agent57.types import Batch, EnvSpec
 from tests.small import (
+    CPU,
     SPEC,
     changed,
     make_learner,
@@ -653,7 +655,7 @@ def test_two_threads_make_the_same_update_as_one(agent: str) -> None:
     try:
         for threads in (1, 2):
             torch.set_num_threads(threads)
-            learner = make_learner(config)
+            learner = Learner(config, make_networks(config, SPEC), CPU)
             metrics = [learner.update(random_batch(config, seed=seed)).metrics for seed in (1, 2)]
             results.append((metrics, weights_of(learner)))
     finally:

@@ -84,19 +84,14 @@ def make_actor(config: Config, env: VectorEnv) -> Actor:
 
 
 def flops_of_a_step(scale: str) -> int:
-    """Arithmetic of one lane's step, which any number of lanes multiplies.
-
-    Counted with a single thread, because the counter does not see what other threads do.
-    """
-    config, num_threads = bench_config(scale, 1), torch.get_num_threads()
+    """Arithmetic of one lane's step, which any number of lanes multiplies."""
+    config = bench_config(scale, 1)
     env = make_env(config.env, 1)
-    torch.set_num_threads(1)
     try:
         actor = make_actor(config, env)
         actor.step()
         return count_flops(actor.step)
     finally:
-        torch.set_num_threads(num_threads)
         env.close()
 
 

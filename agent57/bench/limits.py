@@ -10,6 +10,7 @@ from torch.utils.flop_counter import FlopCounterMode
 from agent57.bench.cost import Cost, cost_of
 from agent57.config import EnvConfig
 from agent57.envs.make import make_env
+from agent57.threads import one_thread
 
 MATRIX = 1024  # rows and columns
 READ_BYTES = 256 << 20  # beyond any cache
@@ -75,7 +76,10 @@ _UNCOUNTED = {  # torch's counter does not know the CPU's fused LSTM
 
 
 def count_flops(work: Callable[[], Any]) -> int:
-    """Floating-point operations of matrix products, convolutions and LSTMs in one call."""
-    with FlopCounterMode(display=False, custom_mapping=_UNCOUNTED) as counter:
+    """Floating-point operations of matrix products, convolutions and LSTMs in one call.
+
+    The call has one thread, because the counter does not see what others do.
+    """
+    with one_thread(), FlopCounterMode(display=False, custom_mapping=_UNCOUNTED) as counter:
         work()
     return counter.get_total_flops()

@@ -29,6 +29,7 @@ from agent57.planning.sizes import count_sizes
 from agent57.replay.block import Block, Encoder
 from agent57.storage.journal import resident_bytes
 from agent57.storage.machine import processor
+from agent57.threads import one_thread
 
 SHORT, LONG = 10, 80  # steps of the blocks that frames are compressed in
 BUSY = 0.75  # of the cores taken by other programs: the clock then says nothing about threads
@@ -36,9 +37,7 @@ BUSY = 0.75  # of the cores taken by other programs: the clock then says nothing
 
 def measure_costs(plan: Plan, tell: Callable[[str], None]) -> Costs:
     """Measure this machine; `tell` receives the name of each step."""
-    num_threads = torch.get_num_threads()
-    torch.set_num_threads(1)
-    try:
+    with one_thread():
         process_bytes = _process_bytes()
         tell("costs of acting")
         emulator, lane_bytes = _emulator(plan)
@@ -54,8 +53,6 @@ def measure_costs(plan: Plan, tell: Callable[[str], None]) -> Costs:
         flop = Limits(plan.seconds).flop().cpu
         tell("costs of calls between processes")
         answer, ray_cores, process_cores = measure_calls(plan.call_seconds)
-    finally:
-        torch.set_num_threads(num_threads)
     return Costs(
         processor=processor(),
         cores=os.cpu_count() or 1,

@@ -13,6 +13,7 @@ from agent57.bench.limits import Emulator, Limits, count_flops
 from agent57.bench.sharing import sharing
 from agent57.config import EnvConfig
 from agent57.presets import make_config
+from tests.small import make_learner, random_batch, small_config
 
 
 def test_costs_add_and_scale() -> None:
@@ -103,8 +104,10 @@ def test_all_networks_are_counted_whatever_the_threads() -> None:
     counted = set()
     before = torch.get_num_threads()
     for threads in (1, 2):
+        learner, batch = make_learner(small_config()), random_batch(small_config())
         torch.set_num_threads(threads)
-        counted.add(flops_of_a_step("tiny"))
+        update = count_flops(lambda each=(learner, batch): each[0].update(each[1]))
+        counted.add((flops_of_a_step("tiny"), update))
         assert torch.get_num_threads() == threads
     torch.set_num_threads(before)
     assert len(counted) == 1
