@@ -3,12 +3,13 @@
 from dataclasses import replace
 from typing import get_args
 
+import numpy as np
 import pytest
 
 from agent57.commands.train import configured
 from agent57.config import Config, ConfigError, Kind
 from agent57.defaults import default_config
-from agent57.ops.family import gammas
+from agent57.ops.family import gammas, lane_epsilons
 from agent57.presets import (
     PRESETS,
     SCALES,
@@ -95,6 +96,20 @@ def test_a_laptop_learns_with_these_constants() -> None:
     assert (learner.batch_size, learner.target_period, learner.td_scale) == (8, 300, "priority")
     assert learner.learning_rate == pytest.approx(5e-4)
     assert learner.adam_epsilon == pytest.approx(1e-6)
+
+
+@pytest.mark.parametrize(("kind", "least"), [("pixels", 0.4**5), ("grid", 0.4**2)])
+def test_no_lane_of_a_grid_has_a_small_epsilon(kind: Kind, least: float) -> None:
+    actor = make_config("agent57", "laptop", kind).actor
+    lanes = np.arange(actor.lanes)
+    epsilons = lane_epsilons(actor.epsilon, actor.epsilon_alpha, lanes, actor.lanes)
+    assert epsilons.min() == pytest.approx(least)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_evaluations_on_a_laptop_play_averaged_networks(kind: Kind) -> None:
+    assert make_config("agent57", "laptop", kind).network.average_rate == 0.003
+    assert make_config("agent57", "paper", kind).network.average_rate == 0
 
 
 def test_a_desktop_plays_more_and_learns_less_per_step() -> None:
