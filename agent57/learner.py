@@ -294,19 +294,20 @@ class Learner:
         embedding, rnd = self.networks.embedding, self.networks.rnd
         if embedding is None or rnd is None:
             return {}, {}
-        length = batch.mask.sum(0)  # [B]; valid rows come first
-        back = torch.arange(self._config.learner.novelty_steps, device=self._device)[:, None]
-        row = length - 1 - back  # [S, B]
-        exists = (row >= 0).float().flatten()
+        steps = torch.arange(self._config.learner.novelty_steps + 1, device=self._device)
+        row = batch.mask.sum(0) - steps[:, None]  # [S+1, B], backwards; valid rows come first
+        exists = (row[1:] >= 0).float().flatten()
         share = exists / exists.sum()  # weight of each step in the means, 0 if it does not exist
         row = row.clamp(min=0)
         column = torch.arange(row.shape[1], device=self._device).expand_as(row)
-        row, column = row.flatten(), column.flatten()
-        before, after = prepared[row, column], prepared[row + 1, column]
-        action = batch.action[row, column]
-        logits, errors = self._side_by_side(
-            [lambda: embedding.action_logits(before, after), lambda: rnd(after)]
-        )
+        action = batch.action[row[1:], column[1:]].flatten()
+        seen = prepared[row, column].flatten(0, 1)  # each step leads from row s+1 to row s
+
+        def recognised() -> Tensor:
+            embedded = embedding(seen).unflatten(0, row.shape)
+            return embedding.logits_between(embedded[1:], embedded[:-1]).flatten(0, 1)
+
+        logits, errors = self._side_by_side([recognised, lambda: rnd(seen[: len(action)])])
         losses = {
             "inverse_dynamics": (share * F.cross_entropy(logits, action, reduction="none")).sum(),
             "rnd": (share * errors).sum(),
