@@ -386,7 +386,9 @@ class ReplayConfig:
 class LearnerConfig:
     """Settings of one update of the value networks, of inverse dynamics and of RND."""
 
-    loss: Literal["retrace", "n_step", "soft_watkins"] = "retrace"
+    # Returns: Retrace (the paper), Peng's Q(lambda), which never cuts traces, soft Watkins
+    # Q(lambda) (MEME), or n-step double Q-learning (R2D2).
+    loss: Literal["retrace", "peng", "soft_watkins", "n_step"] = "retrace"
     watkins_tolerance: float = 0.01  # kappa of soft Watkins Q(lambda), MEME
     # each: one loss for Q^e and one for Q^i. combined: one loss for their mixture (MEME).
     value_loss: Literal["each", "combined"] = "each"
@@ -399,7 +401,7 @@ class LearnerConfig:
     mixture: Literal["identity", "h"] = "identity"  # how Q^e and beta_j Q^i are added
     transform: Literal["h", "identity"] = "h"  # applied to the values that are learned
     squash_epsilon: float = 1e-3  # epsilon of h, table
-    trace_decay: float = 0.95  # Retrace lambda, table
+    trace_decay: float = 0.95  # lambda, table
     target_epsilon: float = 0.01  # epsilon of the epsilon-greedy target policy, table
     n_step: int = 5  # steps of the n-step double-Q loss, R2D2
     batch_size: int = 64  # windows per update, table

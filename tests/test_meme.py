@@ -17,12 +17,11 @@ from agent57.ops.family import betas, gammas, lane_epsilons
 from agent57.ops.meme import (
     cross_arms,
     distillation_loss,
-    soft_watkins_targets,
     soft_watkins_traces,
     trust_region,
 )
 from agent57.ops.policy import epsilon_greedy, sample_actions
-from agent57.ops.retrace import Rows
+from agent57.ops.retrace import Rows, expected_returns
 from agent57.ops.td import batch_scale, td_scale
 from agent57.presets import PRESETS, difference
 from agent57.replay.buffer import Replay
@@ -215,7 +214,7 @@ def random_rows(T: int = 7, B: int = 3, A: int = 4) -> dict[str, Tensor]:
 
 def soft_watkins(rows: dict[str, Tensor]) -> Tensor:
     steps = Rows(rows["reward"], rows["discount"], rows["mask"])
-    return soft_watkins_targets(steps, (rows["policy"] * rows["value"]).sum(-1), rows["trace"])
+    return expected_returns(steps, (rows["policy"] * rows["value"]).sum(-1), rows["trace"])
 
 
 def test_soft_watkins_returns_are_the_sum_of_expected_errors_by_definition() -> None:

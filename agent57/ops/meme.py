@@ -1,6 +1,6 @@
 """The formulas of MEME's choices (Kapturowski et al., 2022), all of them off in Agent57.
 
-- soft Watkins Q(lambda): returns whose traces survive actions that are nearly as good as the best
+- soft Watkins Q(lambda): traces that survive actions that are nearly as good as the best
 - trust region: rows stop counting where the online value has left the target network's
 - policy distillation: a policy that imitates the values, and acts
 - cross-mixture: every window also teaches arms that did not play it
@@ -18,7 +18,7 @@ from jaxtyping import Bool, Float, Float64, Int
 from torch import Tensor
 
 from agent57.config import Config
-from agent57.ops.retrace import Rows, corrected_returns, played_values
+from agent57.ops.retrace import played_values
 from agent57.types import WINDOW_AXIS, Batch, Windows
 
 BITS = 53  # in the fraction of a float64
@@ -41,20 +41,6 @@ def soft_watkins_traces(
     least = mixture - tolerance * mixture.abs()
     is_as_good = played_values(action, mixture)[..., None] >= least
     return trace_decay * (policy * is_as_good).sum(-1)
-
-
-def soft_watkins_targets(
-    rows: Rows, expected: Float[Tensor, "rows *#columns"], trace: Float[Tensor, "T *#columns"]
-) -> Float[Tensor, "T *#columns"]:
-    """Returns of soft Watkins Q(lambda), from the expected values E_pi q of all rows (MEME).
-
-        G[t] = r[t] + d[t] (E_pi q[t+1] + c[t+1] (G[t+1] - E_pi q[t+1]))
-
-    Unlike Retrace, the correction is relative to the expected value of the row, not to the value of
-    the action that was played in it.
-    """
-    with torch.no_grad():
-        return corrected_returns(rows, expected[:-1], expected[1:], trace)
 
 
 def trust_region(

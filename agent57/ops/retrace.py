@@ -78,6 +78,22 @@ def retrace_targets(
         return corrected_returns(rows, played, expected, trace)
 
 
+def expected_returns(
+    rows: Rows, expected: Float[Tensor, "rows *#columns"], trace: Float[Tensor, "T *#columns"]
+) -> Float[Tensor, "T *#columns"]:
+    """Returns that mix the value of the next row with the return from there.
+
+        G[t] = r[t] + d[t] (E_pi q[t+1] + c[t+1] (G[t+1] - E_pi q[t+1]))
+
+    `expected` is E_pi q of all rows. With c = lambda this is Peng's Q(lambda) (Peng & Williams,
+    1996), with the traces of `ops.meme` it is soft Watkins Q(lambda). Unlike Retrace, the
+    correction is relative to the expected value of the row, not to the value of the action that was
+    played in it.
+    """
+    with torch.no_grad():
+        return corrected_returns(rows, expected[:-1], expected[1:], trace)
+
+
 def corrected_returns(
     rows: Rows,
     baseline: Float[Tensor, "T *#columns"],

@@ -16,13 +16,13 @@ from torch import Tensor
 from agent57.config import Config, LearnerConfig
 from agent57.ops.meme import (
     distillation_loss,
-    soft_watkins_targets,
     soft_watkins_traces,
     trust_region,
 )
 from agent57.ops.policy import epsilon_greedy, mix_values
 from agent57.ops.retrace import (
     Rows,
+    expected_returns,
     n_step_targets,
     played_values,
     retrace_targets,
@@ -120,9 +120,9 @@ def td_errors(
 
     `online` and `target` are the outputs of the networks, T+1 rows, in the space of h. The returns
     G_v are computed from the target networks' h^-1(Q_v) and the value's own reward (the paper,
-    appendix C). Retrace and soft Watkins Q(lambda) follow `policy`, by default the epsilon-greedy
-    policy of the online mixture. N-step double Q-learning takes the best action of the online
-    mixture. The gradient flows through `online` alone.
+    appendix C). Retrace, Peng's and soft Watkins Q(lambda) follow `policy`, by default the
+    epsilon-greedy policy of the online mixture. N-step double Q-learning takes the best action of
+    the online mixture. The gradient flows through `online` alone.
     """
     online = at_least_float32(online)
     is_squashed = loss.transform == "h"
@@ -152,9 +152,9 @@ def _returns(
     if loss.loss == "n_step":
         best = mixture.argmax(-1)[:, None].expand(value.shape[:-1])
         return n_step_targets(rows, played_values(best, value), loss.n_step)
-    if loss.loss == "soft_watkins":
+    if loss.loss in ("peng", "soft_watkins"):
         trace = played_traces(mixture[:-1], policy[:-1], windows, loss)
-        return soft_watkins_targets(rows, (policy[:, None] * value).sum(-1), trace[:, None])
+        return expected_returns(rows, (policy[:, None] * value).sum(-1), trace[:, None])
     action, action_prob = (
         x[:, None].expand_as(rows.reward) for x in (windows.action, windows.action_prob)
     )
@@ -168,7 +168,9 @@ def played_traces(
     windows: Windows,
     loss: LearnerConfig,
 ) -> Float[Tensor, "T B"]:
-    """The trace of each row's action, by Retrace or by soft Watkins Q(lambda)."""
+    """The trace of each row's action, by Retrace, Peng's Q(lambda) or soft Watkins Q(lambda)."""
+    if loss.loss == "peng":
+        return torch.full_like(windows.action_prob, loss.trace_decay)
     if loss.loss == "soft_watkins":
         return soft_watkins_traces(
             mixture, policy, windows.action, loss.trace_decay, loss.watkins_tolerance

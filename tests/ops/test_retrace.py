@@ -2,9 +2,17 @@ import pytest
 import torch
 from torch import Tensor
 
-from agent57.ops.retrace import Rows, linear_recurrence, n_step_targets, retrace_targets
+from agent57.config import LearnerConfig
+from agent57.ops.retrace import (
+    Rows,
+    expected_returns,
+    linear_recurrence,
+    n_step_targets,
+    retrace_targets,
+)
 from agent57.ops.squash import squash, unsquash
 from tests.ops import golden
+from tests.ops.windows import errors_of
 
 
 def random_windows(rows: int = 11, windows: int = 5, actions: int = 4) -> dict[str, Tensor]:
@@ -272,3 +280,59 @@ def test_n_step_by_definition(n: int) -> None:
     bootstrap = windows["value"].amax(-1)
     targets = n_step_targets(rows_of(windows), bootstrap, n)
     torch.testing.assert_close(targets, n_step_by_definition(windows, bootstrap, n))
+
+
+def peng(windows: dict[str, Tensor], trace_decay: float) -> Tensor:
+    expected = (windows["policy"] * windows["value"]).sum(-1)
+    trace = torch.full_like(windows["reward"], trace_decay)
+    return expected_returns(rows_of(windows), expected, trace)
+
+
+def test_peng_by_hand() -> None:
+    everywhere = torch.ones(2, 1, dtype=torch.bool)
+    rows = Rows(torch.tensor([[1.0], [2.0]]), torch.tensor([[0.9], [0.8]]), everywhere)
+    expected = torch.tensor([[5.0], [10.0], [30.0]])
+    targets = expected_returns(rows, expected, torch.full((2, 1), 0.25))
+    last = 2 + 0.8 * 30
+    first = 1 + 0.9 * (0.75 * 10 + 0.25 * last)
+    torch.testing.assert_close(targets, torch.tensor([[first], [last]]))
+
+
+@pytest.mark.parametrize("trace_decay", [0.0, 0.5, 0.9])
+def test_peng_is_the_mean_of_all_n_step_returns_by_definition(trace_decay: float) -> None:
+    """Peng's return is sum_n (1 - lambda) lambda^(n-1) G^(n), the longest one with what is left."""
+    windows = random_windows()
+    bootstrap = (windows["policy"] * windows["value"]).sum(-1)
+    total = torch.zeros_like(windows["reward"])
+    longest = len(total)
+    for n in range(1, longest):
+        weight = (1 - trace_decay) * trace_decay ** (n - 1)
+        total += weight * n_step_by_definition(windows, bootstrap, n)
+    total += trace_decay ** (longest - 1) * n_step_by_definition(windows, bootstrap, longest)
+    torch.testing.assert_close(peng(windows, trace_decay), total)
+
+
+def test_peng_without_decay_is_monte_carlo_by_law() -> None:
+    windows = random_windows()
+    bootstrap = (windows["policy"] * windows["value"]).sum(-1)
+    torch.testing.assert_close(peng(windows, 1.0), n_step_by_definition(windows, bootstrap, n=1000))
+
+
+def test_peng_ignores_how_likely_actions_were_and_retrace_does_not_by_law() -> None:
+    windows = random_windows()
+    value = windows["value"][None]
+    case = {
+        **{name: windows[name] for name in ("action", "discount", "mask")},
+        "extrinsic": windows["reward"],
+        "intrinsic": windows["reward"],
+        "beta": torch.zeros(5, dtype=torch.float64),
+        "gamma": torch.full((5,), 0.9, dtype=torch.float64),
+        "values": "joint",
+    }
+    for loss, is_indifferent in (("peng", True), ("retrace", False)):
+        config = LearnerConfig(loss=loss, target_epsilon=1.0)
+        likely, unlikely = (
+            errors_of(value, value, **case, action_prob=prob, loss=config)
+            for prob in (windows["action_prob"], torch.ones_like(windows["action_prob"]))
+        )
+        assert torch.equal(likely, unlikely) == is_indifferent
