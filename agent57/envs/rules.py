@@ -97,7 +97,9 @@ class RulesEnv:
         check_fits(self, state)
         self._state = state["state"].numpy().copy()
         self._num_steps = state["num_steps"].numpy().copy()
-        self._lanes.restore(state["is_playing"].numpy())
+        is_playing = state["is_playing"].numpy()
+        self._lanes.begin(is_playing)
+        self._lanes.end(~is_playing)
         return np.ones(self.num_lanes, bool)
 
     def close(self) -> None:

@@ -75,20 +75,19 @@ class Assembler:
         self._check(played)
         ended = played.terminated | played.truncated
         waiting = self._position == self._sequence.replay_period
-        new: list[tuple[Windows, Tensor]] = []
-        blocks = self._emit(waiting, played.outputs, played, new, is_last=False)
+        blocks, windows = self._emit(waiting, played.outputs, played, is_last=False)
         self._index[waiting] += 1
         self._position[waiting] = 0
 
         self._write(played, ended)
         self._position += 1
 
-        blocks += self._emit(ended, played.final_outputs, played, new, is_last=True)
+        last_blocks, last_windows = self._emit(ended, played.final_outputs, played, is_last=True)
         self._start_episode(ended)
-        return self._prioritised(blocks, new)
+        return self._prioritised(blocks + last_blocks, windows + last_windows)
 
     def _prioritised(self, blocks: list[Block], new: list[tuple[Windows, Tensor]]) -> list[Block]:
-        """Return the blocks, each with the priority of the window of `new` that it completes."""
+        """Return the blocks, each with the priority of the new window that it completes."""
         if not new:
             return blocks
         windows = Windows(
@@ -97,8 +96,8 @@ class Assembler:
                 for name in Windows.__dataclass_fields__
             }
         )
-        value = torch.cat([value for _, value in new], dim=2)
-        priorities = iter(self._prioritise(windows, value).tolist())
+        outputs = torch.cat([outputs for _, outputs in new], dim=2)
+        priorities = iter(self._prioritise(windows, outputs).tolist())
         return [
             dataclasses.replace(block, priority=next(priorities))
             if block.completes_window(self._sequence)
@@ -177,26 +176,25 @@ class Assembler:
         chosen: np.ndarray,
         next_value: np.ndarray,
         played: Played,
-        new: list[tuple[Windows, Tensor]],
         *,
         is_last: bool,
-    ) -> list[Block]:
-        """Cut the current blocks of the chosen lanes; append the windows they complete to `new`.
+    ) -> tuple[list[Block], list[tuple[Windows, Tensor]]]:
+        """Cut the current blocks of the chosen lanes; return them and the windows they complete.
 
         `next_value` [O, E, A] holds the player's outputs of the bootstrap observations.
         """
         lanes = np.flatnonzero(chosen)
         if not len(lanes):
-            return []
+            return [], []
         is_terminated = played.terminated & is_last
         blocks = [
             self._block(lane, is_last, bool(is_terminated[lane]), *encoded)
             for lane, encoded in zip(lanes.tolist(), self._encode(lanes), strict=True)
         ]
         complete = lanes[[block.completes_window(self._sequence) for block in blocks]]
-        if len(complete):
-            new.append(self._windows(complete, is_terminated[complete], next_value[:, complete]))
-        return blocks
+        if not len(complete):
+            return blocks, []
+        return blocks, [self._windows(complete, is_terminated[complete], next_value[:, complete])]
 
     def _encode(self, lanes: np.ndarray) -> list[tuple[bytes, bool]]:
         """Encode the observations of the lanes' current blocks."""
