@@ -17,7 +17,7 @@ import sys
 import warnings
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Any, Literal, get_args
+from typing import Any, Literal, Unpack, get_args
 
 import numpy as np
 import torch
@@ -36,7 +36,7 @@ from agent57.storage.history import METRICS_FILE, read_lines
 from agent57.terminal.evaluation_view import EvaluationView
 from agent57.terminal.progress import say
 from agent57.trained.evaluation import Trial, evaluate
-from agent57.trained.loaded_policy import Policy, load
+from agent57.trained.loaded_policy import LoadOptions, Policy, load
 
 View = Literal["live", "plain", "quiet"]
 WAIT_POLICY = "OMP_WAIT_POLICY"
@@ -146,14 +146,10 @@ class Run:
     def policy(
         self,
         arm: int | None = None,
-        *,
-        epsilon: float = 0.0,
-        seed: int = 0,
-        device: str = "auto",
-        trust: bool = False,
+        **options: Unpack[LoadOptions],
     ) -> Policy:
-        """Load the policy of the newest checkpoint, as `agent57.load` does."""
-        return load(self.path, arm, epsilon=epsilon, seed=seed, device=device, trust=trust)
+        """Load the policy of the newest checkpoint; `agent57.load` explains the options."""
+        return load(self.path, arm, **options)
 
     def report(self, out: str | Path | None = None) -> Path:
         """Write the HTML report of the run, and return its path."""
