@@ -5,7 +5,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from agent57.envs.lanes import Lanes
-from agent57.envs.rebuild import check_fits
+from agent57.envs.rebuild import check_same_task
 from agent57.envs.spec import EpisodeRecord, Step
 from agent57.types import EnvSpec
 
@@ -94,7 +94,7 @@ class RulesEnv:
 
     def load_state_dict(self, state: dict[str, Any]) -> np.ndarray:
         """Restore the saved states. This always succeeds in all lanes."""
-        check_fits(self, state)
+        check_same_task(self, state)
         self._state = state["state"].numpy().copy()
         self._num_steps = state["num_steps"].numpy().copy()
         is_playing = state["is_playing"].numpy()

@@ -18,7 +18,7 @@ from torch import Tensor
 from agent57.config import SequenceConfig
 from agent57.replay.block import Block, Encoder, Layout
 from agent57.replay.window import padded_windows
-from agent57.types import WINDOW_AXIS, Played, Windows
+from agent57.types import Played, Windows
 
 # From new windows and the player's outputs in them [O, T+1, N, A] to priorities [N].
 Prioritise = Callable[[Windows, Tensor], Tensor]
@@ -90,12 +90,7 @@ class Assembler:
         """Return the blocks, each with the priority of the new window that it completes."""
         if not new:
             return blocks
-        windows = Windows(
-            **{
-                name: torch.cat([getattr(w, name) for w, _ in new], dim=WINDOW_AXIS.get(name, 1))
-                for name in Windows.__dataclass_fields__
-            }
-        )
+        windows = Windows.joined([windows for windows, _ in new])
         outputs = torch.cat([outputs for _, outputs in new], dim=2)
         priorities = iter(self._prioritise(windows, outputs).tolist())
         return [

@@ -19,7 +19,7 @@ import torch
 
 from agent57.config import ReplayConfig, SequenceConfig
 from agent57.replay.block import Block, Layout
-from agent57.replay.message import check_fits
+from agent57.replay.message import check_block
 from agent57.replay.store import BlockStore
 from agent57.replay.window import WindowReader
 from agent57.types import Batch
@@ -212,7 +212,7 @@ class Replay:
         self.check_valid()
 
     def _checked(self, item: tuple[int, Block]) -> tuple[int, Block]:
-        check_fits(item[1], self._layout, self._period)
+        check_block(item[1], self._layout, self._period)
         return item
 
     @staticmethod
