@@ -64,7 +64,7 @@ class EpisodeTotals:
         self.intrinsic[lanes] = 0
 
     def state_dict(self) -> dict[str, Any]:
-        """Everything needed to go on."""
+        """Return everything needed to go on."""
         return {k: torch.from_numpy(v.copy()) for k, v in vars(self).items()}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
@@ -223,7 +223,7 @@ class Player:
         return played
 
     def ended_episodes(self, lanes: np.ndarray, source: str, frames: int) -> list[Episode]:
-        """Records of the episodes that have just ended in the lanes of the mask [E]."""
+        """Return records of the episodes that have just ended in the lanes of the mask [E]."""
         return [
             Episode(
                 source=source,
@@ -248,7 +248,7 @@ class Player:
         return value.numpy(), None if logits is None else logits.numpy()
 
     def _outputs(self) -> tuple[Tensor, Tensor]:
-        """Outputs [O, E, A] for the lanes' current observations, and the states after them."""
+        """Return the outputs [O, E, A] for the current observations, and the states after them."""
         previous = [torch.from_numpy(x).to(self._device)[None] for x in self._previous]
         arm = torch.from_numpy(self._arm).to(self._device)
         outputs, state = self._value_nets(
@@ -257,12 +257,12 @@ class Player:
         return outputs[:, 0], state
 
     def _mix(self, value: Tensor) -> Tensor:
-        """Q = Q^e + beta_j Q^i of each lane's arm (paper, section 3.1)."""
+        """Return Q = Q^e + beta_j Q^i by each lane's arm (paper, section 3.1)."""
         beta = torch.from_numpy(self._beta[self._arm]).float().to(self._device)
         return mixed_values(value, beta, self.config)
 
     def lasting_state(self) -> dict[str, Any]:
-        """State that outlives an episode: positions of random streams and scales of novelty."""
+        """Return the state that outlives episodes: positions in random streams, novelty scales."""
         return {
             "uniforms": self._uniforms.state_dict(),
             "num_begun": torch.from_numpy(self.num_begun.copy()),
@@ -277,7 +277,7 @@ class Player:
             self.curiosity.load_lasting_state(state["curiosity"])
 
     def state_dict(self) -> dict[str, Any]:
-        """Everything needed to go on in mid-episode."""
+        """Return everything needed to go on in mid-episode."""
         return {
             "networks": {k: v.cpu().clone() for k, v in self.networks.state_dict().items()},
             "uniforms": self._uniforms.state_dict(),
@@ -292,7 +292,7 @@ class Player:
         }
 
     def load_state_dict(self, state: dict[str, Any]) -> np.ndarray:
-        """Go on from `state`; the mask [E] of lanes whose episode could not be rebuilt."""
+        """Go on from `state`; return the mask [E] of lanes whose episode could not be rebuilt."""
         self.networks.load_state_dict(state["networks"])
         self._uniforms.load_state_dict(state["uniforms"])
         if self.curiosity is not None:

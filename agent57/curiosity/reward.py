@@ -152,7 +152,7 @@ class Curiosity:
         """Wipe the memories of the lanes in the mask [E] and remember their first states."""
         self._holder[lanes] = self._adopt(set(self._holder[~lanes].tolist()))
         self._memory.reset(lanes)
-        with one_thread():  # as in `reward`, where the RND network has the other
+        with one_thread():  # as in `reward`, where RND takes the other thread
             first = self._embed(prepared)
         self._memory.add(first, lanes)
 

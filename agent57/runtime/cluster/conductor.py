@@ -280,7 +280,7 @@ def _running() -> Iterator[None]:
     try:
         yield
     except UNANSWERED as error:
-        raise PartLost(f"a process that the run cannot do without died: {error}") from error
+        raise PartLost(f"a process that the run needs has died: {error}") from error
 
 
 @contextmanager
@@ -289,4 +289,4 @@ def _saving() -> Iterator[None]:
     try:
         yield
     except UNANSWERED as error:
-        raise InterruptedError(f"a process died meanwhile: {error}") from error
+        raise InterruptedError(f"a process died while the run was saved: {error}") from error

@@ -485,7 +485,7 @@ def test_a_checkpoint_during_which_a_process_dies_is_not_written(tmp_path: Path)
         raise Died("in the midst of it")
 
     victim.worker.state_dict = die
-    with pytest.raises(OSError, match="a process died meanwhile: in the midst of it"):
+    with pytest.raises(OSError, match="a process died while the run was saved: in the midst of it"):
         play.cluster.state_dict()
     play.run()
     assert play.cluster.totals.shard_restarts == 1
@@ -505,7 +505,7 @@ def test_a_learner_that_cannot_be_brought_back_ends_the_run(tmp_path: Path) -> N
 
     play.calls.spawn = stillborn
     play.calls.living(LearnerWorker)[0].is_dead = True
-    with pytest.raises(PartLost, match="a process that the run cannot do without died"):
+    with pytest.raises(PartLost, match="a process that the run needs has died"):
         train(play.cluster, play.journal, Sitting())
 
 
