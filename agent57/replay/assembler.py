@@ -29,8 +29,8 @@ class Assembler:
 
     A block in mid-episode comes out one step late, because its bootstrap observation gets its value
     in the next row. The last block of an episode comes out at once. `prioritise` computes the
-    priorities of new windows. `first_lane` is the global index of lane 0. `threads` threads,
-    including the caller's, compress blocks that come out together.
+    priorities of new windows. `first_lane` is the global index of lane 0. `threads` threads
+    compress blocks that come out together.
     """
 
     def __init__(
@@ -49,8 +49,7 @@ class Assembler:
         self._prioritise = prioritise
         self._first_lane = first_lane
         self._encoder = Encoder(compression)
-        self._threads = threads
-        self._pool = ThreadPoolExecutor(threads, "replay-compress")
+        self._pool = ThreadPoolExecutor(threads, "replay-compress") if threads > 1 else None
 
         lanes, period, blocks = num_lanes, sequence.replay_period, sequence.blocks_per_window
         values = (layout.num_values + layout.has_policy, layout.num_actions)
@@ -193,20 +192,9 @@ class Assembler:
 
     def _encode(self, lanes: np.ndarray) -> list[tuple[bytes, bool]]:
         """Encode the observations of the lanes' current blocks."""
-        encoded: list[Any] = [None] * len(lanes)
-        pending = iter(enumerate(lanes.tolist()))  # a free thread takes the next lane
-
-        def encode() -> None:
-            for i, lane in pending:
-                rows = self._observation[lane, : self._position[lane] + 1]
-                encoded[i] = self._encoder.encode(rows)
-
-        num_helpers = min(self._threads, len(lanes)) - 1
-        helpers = [self._pool.submit(encode) for _ in range(num_helpers)]
-        encode()
-        for helper in helpers:
-            helper.result()
-        return encoded
+        rows = [self._observation[lane, : self._position[lane] + 1] for lane in lanes]
+        run = map if self._pool is None or len(lanes) == 1 else self._pool.map
+        return list(run(self._encoder.encode, rows))
 
     def _block(
         self, lane: int, is_last: bool, is_terminated: bool, observations: bytes, compressed: bool
