@@ -50,7 +50,7 @@ from agent57.ops.td import (
 )
 from agent57.player import Weights
 from agent57.precision import settle_precision
-from agent57.threads import SideBySide
+from agent57.threads import SideBySide, in_turn
 from agent57.types import Batch, Windows
 from agent57.update_metrics import (
     Sums,
@@ -138,9 +138,11 @@ class Learner:
         self._target = copy.deepcopy(networks.value).requires_grad_(False).to(device)
         self._beta = torch.from_numpy(betas(config.family)).float().to(device)
         self._gamma = torch.from_numpy(gammas(config.family)).float().to(device)
-        self._trained = self._trained_modules()
+        self._trained = {
+            name: list(module.parameters()) for name, module in self._trained_modules().items()
+        }
         self._optimisers = {
-            name: self._make_optimiser(name, module) for name, module in self._trained.items()
+            name: self._make_optimiser(name, weights) for name, weights in self._trained.items()
         }
         # Running mean squares of the TD errors of each arm, see `ops.td.follow`.
         self._td_squares = fresh_squares(config).to(device)
@@ -160,7 +162,7 @@ class Learner:
             modules["rnd"] = self.networks.rnd.predictor
         return modules
 
-    def _make_optimiser(self, name: str, module: nn.Module) -> torch.optim.Optimizer:
+    def _make_optimiser(self, name: str, weights: list[nn.Parameter]) -> torch.optim.Optimizer:
         """Adam, with L2 in the loss of inverse dynamics and decoupled decay of the values."""
         config = self._config.learner
         is_novelty = name in NOVELTY
@@ -168,7 +170,7 @@ class Learner:
         kind = torch.optim.AdamW if is_decayed else torch.optim.Adam
         l2 = config.inverse_l2 if name == "inverse_dynamics" else 0.0
         return kind(
-            module.parameters(),
+            weights,
             lr=config.novelty_learning_rate if is_novelty else config.learning_rate,
             betas=(config.adam_beta1, config.adam_beta2),
             eps=config.adam_epsilon,
@@ -182,6 +184,10 @@ class Learner:
 
     def update(self, batch: Batch) -> Update:
         """Make one step of every optimiser, or raise `NonFiniteUpdate` and touch no weight."""
+        with self._side_by_side.halved():
+            return self._update(batch)
+
+    def _update(self, batch: Batch) -> Update:
         config = self._config
         batch = batch.to(self._device)
         windows: Windows = batch
@@ -212,9 +218,13 @@ class Learner:
         """Run the networks on a batch, and find the errors of its windows as they are learned."""
         config = self._config
         prepared = self.networks.prepare(batch.observation)
-        online, logits = self._unroll(self.networks.value, batch, prepared, windows.arm)
-        with torch.no_grad():
-            target, target_logits = self._unroll(self._target, batch, prepared, windows.arm)
+        unrolls = [
+            partial(self._unroll, nets, batch, prepared, windows.arm)
+            for nets in (self.networks.value, self._target)
+        ]
+        # Separate networks run side by side in each unroll; with one network, the two unrolls do.
+        run = self._side_by_side if self.networks.num_cores == 1 else in_turn
+        (online, logits), (target, target_logits) = run(unrolls)
         beta = self._beta[windows.arm]
         policy = target_policy(logits, config.learner)
         learned, behind = (learned_values(value, beta, config) for value in (online, target))
@@ -284,19 +294,20 @@ class Learner:
         embedding, rnd = self.networks.embedding, self.networks.rnd
         if embedding is None or rnd is None:
             return {}, {}
-        length = batch.mask.sum(0)  # [B]; valid rows come first
-        back = torch.arange(self._config.learner.novelty_steps, device=self._device)[:, None]
-        row = length - 1 - back  # [S, B]
-        exists = (row >= 0).float().flatten()
+        steps = torch.arange(self._config.learner.novelty_steps + 1, device=self._device)
+        row = batch.mask.sum(0) - steps[:, None]  # [S+1, B], backwards; valid rows come first
+        exists = (row[1:] >= 0).float().flatten()
         share = exists / exists.sum()  # weight of each step in the means, 0 if it does not exist
         row = row.clamp(min=0)
         column = torch.arange(row.shape[1], device=self._device).expand_as(row)
-        row, column = row.flatten(), column.flatten()
-        before, after = prepared[row, column], prepared[row + 1, column]
-        action = batch.action[row, column]
-        logits, errors = self._side_by_side(
-            [lambda: embedding.action_logits(before, after), lambda: rnd(after)]
-        )
+        action = batch.action[row[1:], column[1:]].flatten()
+        seen = prepared[row, column].flatten(0, 1)  # each step leads from row s+1 to row s
+
+        def recognised() -> Tensor:
+            embedded = embedding(seen).unflatten(0, row.shape)
+            return embedding.logits_between(embedded[1:], embedded[:-1]).flatten(0, 1)
+
+        logits, errors = self._side_by_side([recognised, lambda: rnd(seen[: len(action)])])
         losses = {
             "inverse_dynamics": (share * F.cross_entropy(logits, action, reduction="none")).sum(),
             "rnd": (share * errors).sum(),
@@ -347,22 +358,17 @@ class Learner:
         for optimiser in self._optimisers.values():
             optimiser.zero_grad(set_to_none=True)
         loss = torch.stack(list(losses.values())).sum()
-        modules = self._trained.values()
+        trained = self._trained.values()
         if self._side_by_side.is_parallel:
             self._side_by_side(
-                [
-                    partial(loss.backward, retain_graph=True, inputs=list(module.parameters()))
-                    for module in modules
-                ]
+                [partial(loss.backward, retain_graph=True, inputs=weights) for weights in trained]
             )
         else:
             loss.backward()
-        parameters = (p for module in modules for p in module.parameters())
-        self._group.average(p.grad for p in parameters if p.grad is not None)
+        self._group.average(w.grad for weights in trained for w in weights if w.grad is not None)
         clip = self._config.learner.clip_norm
         return {
-            name: nn.utils.clip_grad_norm_(module.parameters(), clip)
-            for name, module in self._trained.items()
+            name: nn.utils.clip_grad_norm_(weights, clip) for name, weights in self._trained.items()
         }
 
     def _follow(self, batch: Batch, squares: Tensor) -> None:

@@ -47,38 +47,52 @@ def in_turn(pieces: Sequence[Callable[[], Output]]) -> list[Output]:
 class SideBySide:
     """Runs pieces that need nothing of each other on two threads, if torch has two on a CPU.
 
-    The threads of OpenMP meet after each layer of a network, and our layers are small: on two
-    cores a fourth of the time is lost. Whole networks side by side meet once. Which thread computes
-    a piece does not depend on how fast the others are. On a GPU nothing is gained, and code that is
-    compiled has threads of its own.
+    The threads of OpenMP meet after each operation, and our operations are small: two threads take
+    longer than one. Whole networks side by side meet once, and each is computed with half of the
+    threads. Which thread computes a piece does not depend on how fast the others are. On a GPU
+    nothing is gained, and code that is compiled has threads of its own.
     """
 
     def __init__(self, device: torch.device, *, is_compiled: bool = False) -> None:
         self.is_parallel = device.type == "cpu" and torch.get_num_threads() > 1 and not is_compiled
         self._pool = ThreadPoolExecutor(1, "side-by-side") if self.is_parallel else None
+        self._is_halved = False
+
+    @contextmanager
+    def halved(self) -> Iterator[None]:
+        """Let torch compute with half of its threads for a while, also between the pieces."""
+        num_threads = torch.get_num_threads()
+        if self._pool is None or self._is_halved or num_threads == 1:
+            yield
+            return
+        torch.set_num_threads(num_threads // 2)
+        self._is_halved = True
+        try:
+            yield
+        finally:
+            self._is_halved = False
+            torch.set_num_threads(num_threads)
 
     def __call__(self, pieces: Sequence[Callable[[], Output]]) -> list[Output]:
         """Return the results of the pieces: this thread computes every second one of them."""
-        num_threads = torch.get_num_threads()
-        if self._pool is None or len(pieces) == 1 or num_threads == 1:
+        if self._pool is None or len(pieces) == 1:
             return in_turn(pieces)
-        share = num_threads // 2
-        torch.set_num_threads(share)  # of the matrix library, for both; of this thread's OpenMP
-        try:
-            others = self._pool.submit(_as_here(share), pieces[1::2])
+        with self.halved():
+            if not self._is_halved:  # there is one thread now
+                return in_turn(pieces)
+            others = self._pool.submit(_as_here(), pieces[1::2])
             try:
                 own = in_turn(pieces[::2])
             finally:
                 results = others.result()
-        finally:
-            torch.set_num_threads(num_threads)
         found = [own[0]] * len(pieces)
         found[::2], found[1::2] = own, results
         return found
 
 
-def _as_here(num_threads: int) -> Callable[[Sequence[Callable[[], Output]]], list[Output]]:
-    """Return `in_turn` for another thread, in this thread's modes of gradients and precision."""
+def _as_here() -> Callable[[Sequence[Callable[[], Output]]], list[Output]]:
+    """Return `in_turn` for another thread, with this thread's modes and number of threads."""
+    num_threads = torch.get_num_threads()
     is_recording, is_inference = torch.is_grad_enabled(), torch.is_inference_mode_enabled()
     is_cast, cast_type = torch.is_autocast_enabled("cpu"), torch.get_autocast_dtype("cpu")
 

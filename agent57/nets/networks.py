@@ -119,8 +119,13 @@ class Embedding(nn.Module):
         self, before: Float[Tensor, "N *shape"], after: Float[Tensor, "N *shape"]
     ) -> Float[Tensor, "N A"]:
         """Unnormalised log-probabilities of the action that led from `before` to `after`."""
-        both = self(torch.cat([before, after]))
-        return self.inverse(torch.cat(both.chunk(2), dim=-1))
+        return self.logits_between(self(before), self(after))
+
+    def logits_between(
+        self, before: Float[Tensor, "*rows D"], after: Float[Tensor, "*rows D"]
+    ) -> Float[Tensor, "*rows A"]:
+        """The same logits from embeddings: those of a row serve the steps to it and from it."""
+        return self.inverse(torch.cat([before, after], dim=-1))
 
 
 class Rnd(nn.Module):

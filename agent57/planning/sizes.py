@@ -13,7 +13,7 @@ from torch.autograd.graph import saved_tensors_hooks
 from torch.utils.flop_counter import FlopCounterMode
 
 from agent57.config import Config
-from agent57.nets.networks import make_networks
+from agent57.nets.networks import Embedding, make_networks
 from agent57.types import EnvSpec
 
 META = torch.device("meta")
@@ -64,7 +64,7 @@ def count_sizes(config: Config, spec: EnvSpec) -> Sizes:
         embedding_bytes = _bytes(embedding)
         act_flops += _flops(lambda: embedding(frames).sum())[0]
         act_flops += _flops(lambda: rnd(frames).sum())[0]
-        novelty_flops = sum(_flops(lambda: embedding.action_logits(frames, frames).sum()))
+        novelty_flops = sum(_flops(lambda: _recognised(embedding, frames)))
         novelty_flops += sum(_flops(lambda: rnd(frames).sum()))
     batch_size, rows = config.learner.batch_size, config.sequence.window_length + 1
     num_novel = min(config.learner.novelty_steps, rows - 1)
@@ -79,6 +79,12 @@ def count_sizes(config: Config, spec: EnvSpec) -> Sizes:
         batch_bytes=batch_size * rows * spec.observation_bytes,
         state_bytes=networks.num_cores * 2 * networks.state_size * 4,
     )
+
+
+def _recognised(embedding: Embedding, frames: Tensor) -> Tensor:
+    """Inverse dynamics embeds each row once, for the steps to it and from it."""
+    embedded = embedding(frames)
+    return embedding.logits_between(embedded, embedded).sum()
 
 
 def _flops(loss: Callable[[], Tensor]) -> tuple[int, int]:
