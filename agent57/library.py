@@ -38,7 +38,7 @@ from agent57.terminal.progress import say
 from agent57.trained.evaluation import Trial, evaluate
 from agent57.trained.loaded_policy import LoadOptions, Policy, load
 
-View = Literal["live", "plain", "quiet"]
+ViewName = Literal["live", "plain", "quiet"]
 WAIT_POLICY = "OMP_WAIT_POLICY"
 
 
@@ -117,7 +117,7 @@ class Run:
         video: str | Path | None = None,
         overlay: bool = True,
         device: str = "auto",
-        view: View = "quiet",
+        view: ViewName = "quiet",
         trust: bool = False,
     ) -> dict[str, Any]:
         """Play whole episodes; return a dict of returns, lengths and means.
@@ -254,7 +254,7 @@ def train(
     seed: int | None = None,
     out: str | Path | None = None,
     *,
-    view: View = "live",
+    view: ViewName = "live",
     config: Config | None = None,
     device: str | None = None,
     trust: bool = False,
@@ -308,7 +308,7 @@ def resume(
     path: str | Path,
     frames: int | None = None,
     *,
-    view: View = "live",
+    view: ViewName = "live",
     trust: bool = False,
     on_metrics: Callback | None = None,
     on_episode: Callback | None = None,
@@ -330,9 +330,9 @@ def default_folder(config: Config) -> Path:
     return Path("runs") / config.env.name.replace("/", "-")
 
 
-def console_for(view: View) -> Console:
+def console_for(view: ViewName) -> Console:
     """Return the console for a view."""
-    known = get_args(View)
+    known = get_args(ViewName)
     require(view in known, f"view {view!r} is not one of {', '.join(known)}")
     if view == "quiet":
         return Console(quiet=True)
