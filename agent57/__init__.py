@@ -48,25 +48,7 @@ _HOMES = {  # public name: the module that defines it
     "resume": "agent57.library",
     "train": "agent57.library",
 }
-__all__ = [  # noqa: F822
-    "Config",
-    "ConfigError",
-    "Policy",
-    "Run",
-    "RunFailed",
-    "__version__",
-    "load",
-    "load_from_hub",
-    "make_config",
-    "push_to_hub",
-    "register_env",
-    "register_torso",
-    "register_intrinsic_reward",
-    "register_controller",
-    "register_family",
-    "resume",
-    "train",
-]
+__all__ = ["__version__", *_HOMES]
 
 
 def __getattr__(name: str) -> Any:  # noqa: ANN401

@@ -150,7 +150,7 @@ class Actor:
         return priorities
 
     def _diagnostics(self, played: Played) -> dict[str, float]:
-        """Means over the lanes of one step."""
+        """Return means over the lanes, of one step."""
         scalars = {"reward/extrinsic": float(played.extrinsic.mean())}
         if self.player.curiosity is not None:
             scalars["reward/intrinsic"] = float(played.intrinsic.mean())
@@ -159,7 +159,7 @@ class Actor:
         return scalars
 
     def summary(self) -> dict[str, float | None]:
-        """Plays and mean return of each arm, over the windows of all lanes' bandits."""
+        """Return plays and mean return of each arm, over the windows of all lanes' bandits."""
         counts, totals = np.zeros(self._config.family.arms), np.zeros(self._config.family.arms)
         for controller in self._controllers:
             lane_counts, lane_means = controller.statistics()
@@ -179,7 +179,7 @@ class Actor:
         return self._assembler.num_waiting
 
     def lasting_state(self) -> dict[str, Any]:
-        """State that outlives an episode, for another process that takes over with new ones."""
+        """Return the state that outlives an episode, for a process that starts new episodes."""
         return {
             "player": self.player.lasting_state(),
             "controllers": [controller.state_dict() for controller in self._controllers],
@@ -187,14 +187,14 @@ class Actor:
         }
 
     def load_lasting_state(self, state: dict[str, Any]) -> None:
-        """Take over from an actor that is gone: its bandits, and new episodes in all lanes."""
+        """Take over the bandits of an actor that is gone, and begin new episodes in all lanes."""
         self.player.load_lasting_state(state["player"])
         for controller, saved in zip(self._controllers, state["controllers"], strict=True):
             controller.load_state_dict(saved)
         self.num_steps = int(state["num_steps"])
 
     def state_dict(self) -> dict[str, Any]:
-        """Everything needed to go on in mid-episode."""
+        """Return everything needed to go on in mid-episode."""
         return {
             "player": self.player.state_dict(),
             "controllers": [controller.state_dict() for controller in self._controllers],
@@ -206,7 +206,7 @@ class Actor:
         }
 
     def load_state_dict(self, state: dict[str, Any]) -> np.ndarray:
-        """Go on from `state`; the mask [E] of lanes that had to drop their running episode."""
+        """Go on from `state`; return the mask [E] of lanes that dropped their running episode."""
         dropped = self.player.load_state_dict(state["player"])
         for controller, saved in zip(self._controllers, state["controllers"], strict=True):
             controller.load_state_dict(saved)

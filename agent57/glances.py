@@ -1,4 +1,4 @@
-"""Descriptions of the latest step of a few lanes, for a viewer. Nothing here changes a run."""
+"""Descriptions of the latest step of a few lanes, for viewers. Nothing here changes a run."""
 
 import base64
 from typing import Any
@@ -7,7 +7,7 @@ import numpy as np
 import torch
 
 from agent57.ops.family import betas, gammas
-from agent57.ops.td import mixed_values
+from agent57.ops.td import mixed_values, target_policy
 from agent57.player import Player
 from agent57.types import Played
 
@@ -20,7 +20,7 @@ def glances(player: Player, count: int) -> list[dict[str, Any]]:
     played = player.played
     if played is None:
         return []
-    policy = player.policy(played)
+    policy = distilled_policy(player, played)
     beta = torch.from_numpy(betas(player.config.family)[played.arm]).float()
     mixed = mixed_values(torch.from_numpy(played.value), beta, player.config).numpy()
     best = (mixed if policy is None else policy).argmax(1)
@@ -32,6 +32,13 @@ def glances(player: Player, count: int) -> list[dict[str, Any]]:
         }
         for lane in range(min(count, player.env.num_lanes))
     ]
+
+
+def distilled_policy(player: Player, played: Played) -> np.ndarray | None:
+    """Return the probabilities [E, A] of the distilled policy; None if the values act."""
+    logits = None if played.logits is None else torch.from_numpy(played.logits)
+    policy = target_policy(logits, player.config.learner)
+    return None if policy is None else policy.numpy()
 
 
 def _glance(player: Player, played: Played, lane: int) -> dict[str, Any]:

@@ -17,7 +17,7 @@ import sys
 import warnings
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Any, Literal, get_args
+from typing import Any, Literal, Unpack, get_args
 
 import numpy as np
 import torch
@@ -36,9 +36,9 @@ from agent57.storage.history import METRICS_FILE, read_lines
 from agent57.terminal.evaluation_view import EvaluationView
 from agent57.terminal.progress import say
 from agent57.trained.evaluation import Trial, evaluate
-from agent57.trained.loaded_policy import Policy, load
+from agent57.trained.loaded_policy import LoadOptions, Policy, load
 
-View = Literal["live", "plain", "quiet"]
+ViewName = Literal["live", "plain", "quiet"]
 WAIT_POLICY = "OMP_WAIT_POLICY"
 
 
@@ -117,7 +117,7 @@ class Run:
         video: str | Path | None = None,
         overlay: bool = True,
         device: str = "auto",
-        view: View = "quiet",
+        view: ViewName = "quiet",
         trust: bool = False,
     ) -> dict[str, Any]:
         """Play whole episodes; return a dict of returns, lengths and means.
@@ -146,14 +146,10 @@ class Run:
     def policy(
         self,
         arm: int | None = None,
-        *,
-        epsilon: float = 0.0,
-        seed: int = 0,
-        device: str = "auto",
-        trust: bool = False,
+        **options: Unpack[LoadOptions],
     ) -> Policy:
-        """Load the policy of the newest checkpoint, as `agent57.load` does."""
-        return load(self.path, arm, epsilon=epsilon, seed=seed, device=device, trust=trust)
+        """Load the policy of the newest checkpoint; `agent57.load` explains the options."""
+        return load(self.path, arm, **options)
 
     def report(self, out: str | Path | None = None) -> Path:
         """Write the HTML report of the run, and return its path."""
@@ -258,7 +254,7 @@ def train(
     seed: int | None = None,
     out: str | Path | None = None,
     *,
-    view: View = "live",
+    view: ViewName = "live",
     config: Config | None = None,
     device: str | None = None,
     trust: bool = False,
@@ -312,7 +308,7 @@ def resume(
     path: str | Path,
     frames: int | None = None,
     *,
-    view: View = "live",
+    view: ViewName = "live",
     trust: bool = False,
     on_metrics: Callback | None = None,
     on_episode: Callback | None = None,
@@ -334,9 +330,9 @@ def default_folder(config: Config) -> Path:
     return Path("runs") / config.env.name.replace("/", "-")
 
 
-def console_for(view: View) -> Console:
+def console_for(view: ViewName) -> Console:
     """Return the console for a view."""
-    known = get_args(View)
+    known = get_args(ViewName)
     require(view in known, f"view {view!r} is not one of {', '.join(known)}")
     if view == "quiet":
         return Console(quiet=True)

@@ -64,7 +64,7 @@ class EpisodeTotals:
         self.intrinsic[lanes] = 0
 
     def state_dict(self) -> dict[str, Any]:
-        """Everything needed to go on."""
+        """Return everything needed to go on."""
         return {k: torch.from_numpy(v.copy()) for k, v in vars(self).items()}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
@@ -112,9 +112,9 @@ class Player:
         self.num_begun = np.zeros(lanes, dtype=np.int64)
         self._observation = np.zeros((lanes, *spec.observation_shape), spec.observation_dtype)
         self._prepared = self._prepare(self._observation)
-        self._previous_action = np.zeros(lanes, dtype=np.int64)
-        self._previous_extrinsic = np.zeros(lanes, dtype=np.float32)
-        self._previous_intrinsic = np.zeros(lanes, dtype=np.float32)
+        rewards = np.zeros(lanes, dtype=np.float32)
+        # Action, extrinsic and intrinsic reward of the step before the current observations.
+        self._previous = (np.zeros(lanes, dtype=np.int64), rewards, rewards)
         self._arm = np.zeros(lanes, dtype=np.int64)
         shape = (self.networks.num_cores, 2, lanes, self.networks.state_size)
         self._state = torch.zeros(shape, device=device)
@@ -142,20 +142,21 @@ class Player:
     def begin(self, lanes: np.ndarray, arms: np.ndarray) -> None:
         """Start new episodes in the lanes of the mask [E], with the given arms [E]."""
         seeds = np.zeros(len(lanes), dtype=np.int64)
-        self._previous_action = self._previous_action.copy()  # the old array belongs to a `Played`
+        action, extrinsic, intrinsic = self._previous
+        action = action.copy()  # the old array belongs to a `Played`
         for lane in np.flatnonzero(lanes):
             counters = (self.first_lane + int(lane), int(self.num_begun[lane]))
             root = sequence(self.config.run.seed, self._episode_role, *counters)
             env_seed, action_seed = root.generate_state(2)
             seeds[lane] = env_seed >> 1  # emulators want 31 bits
-            self._previous_action[lane] = action_seed % self.env.spec.num_actions
+            action[lane] = action_seed % self.env.spec.num_actions
+        zero = np.float32(0)
+        self._previous = action, np.where(lanes, zero, extrinsic), np.where(lanes, zero, intrinsic)
         self.num_begun[lanes] += 1
         self.totals.clear(lanes)
         self._observation = self.env.reset(lanes, seeds)
         self._prepared = self._prepare(self._observation)
         self._arm = np.where(lanes, arms, self._arm)
-        self._previous_extrinsic = np.where(lanes, np.float32(0), self._previous_extrinsic)
-        self._previous_intrinsic = np.where(lanes, np.float32(0), self._previous_intrinsic)
         keep = torch.from_numpy(~lanes).to(self._device)
         self._state = self._state * keep[:, None]
         if self.curiosity is not None:
@@ -186,8 +187,7 @@ class Player:
     @torch.inference_mode()
     def arrive(self, decision: Decision, step: Step) -> Played:
         """Take in the outcome of the chosen actions."""
-        action = decision.action
-        before, state, previous = self._observation, self._state, self._previous()
+        before, state, previous = self._observation, self._state, self._previous
         self._observation, self._state = step.observation, decision.next_state
         self._prepared = self._prepare(step.observation)
         intrinsic = (
@@ -195,8 +195,7 @@ class Player:
             if self.curiosity is None
             else self.curiosity.reward(self._prepared)
         )
-        self._previous_action = action
-        self._previous_extrinsic, self._previous_intrinsic = step.reward, intrinsic
+        self._previous = decision.action, step.reward, intrinsic
         final_outputs = self._outputs()[0] if step.truncated.any() else decision.outputs
         value, logits = self._split(decision.outputs)
         final_value, final_logits = self._split(final_outputs)
@@ -205,7 +204,7 @@ class Player:
             previous_action=previous[0],
             previous_extrinsic=previous[1],
             previous_intrinsic=previous[2],
-            action=action,
+            action=decision.action,
             action_prob=decision.action_prob,
             extrinsic=step.reward,
             intrinsic=intrinsic,
@@ -224,7 +223,7 @@ class Player:
         return played
 
     def ended_episodes(self, lanes: np.ndarray, source: str, frames: int) -> list[Episode]:
-        """Records of the episodes that have just ended in the lanes of the mask [E]."""
+        """Return records of the episodes that have just ended in the lanes of the mask [E]."""
         return [
             Episode(
                 source=source,
@@ -241,17 +240,6 @@ class Player:
             for lane in np.flatnonzero(lanes)
         ]
 
-    def policy(self, played: Played) -> np.ndarray | None:
-        """Probabilities [E, A] of the distilled policy in a step; None where the values act."""
-        if played.logits is None:
-            return None
-        policy = target_policy(torch.from_numpy(played.logits), self.config.learner)
-        assert policy is not None, "there are logits"
-        return policy.numpy()
-
-    def _previous(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        return self._previous_action, self._previous_extrinsic, self._previous_intrinsic
-
     def _prepare(self, observation: np.ndarray) -> Tensor:
         return self.networks.prepare(torch.from_numpy(observation).to(self._device))
 
@@ -260,8 +248,8 @@ class Player:
         return value.numpy(), None if logits is None else logits.numpy()
 
     def _outputs(self) -> tuple[Tensor, Tensor]:
-        """Outputs [O, E, A] for the lanes' current observations, and the states after them."""
-        previous = [torch.from_numpy(x).to(self._device)[None] for x in self._previous()]
+        """Return the outputs [O, E, A] for the current observations, and the states after them."""
+        previous = [torch.from_numpy(x).to(self._device)[None] for x in self._previous]
         arm = torch.from_numpy(self._arm).to(self._device)
         outputs, state = self._value_nets(
             self._prepared[None], *previous, arm, self._state, run=self._side_by_side
@@ -269,12 +257,12 @@ class Player:
         return outputs[:, 0], state
 
     def _mix(self, value: Tensor) -> Tensor:
-        """Q = Q^e + beta_j Q^i of each lane's arm (paper, section 3.1)."""
+        """Return Q = Q^e + beta_j Q^i by each lane's arm (paper, section 3.1)."""
         beta = torch.from_numpy(self._beta[self._arm]).float().to(self._device)
         return mixed_values(value, beta, self.config)
 
     def lasting_state(self) -> dict[str, Any]:
-        """State that outlives an episode: positions of random streams and scales of novelty."""
+        """Return the state that outlives episodes: positions in random streams, novelty scales."""
         return {
             "uniforms": self._uniforms.state_dict(),
             "num_begun": torch.from_numpy(self.num_begun.copy()),
@@ -289,7 +277,7 @@ class Player:
             self.curiosity.load_lasting_state(state["curiosity"])
 
     def state_dict(self) -> dict[str, Any]:
-        """Everything needed to go on in mid-episode."""
+        """Return everything needed to go on in mid-episode."""
         return {
             "networks": {k: v.cpu().clone() for k, v in self.networks.state_dict().items()},
             "uniforms": self._uniforms.state_dict(),
@@ -298,13 +286,13 @@ class Player:
             "totals": self.totals.state_dict(),
             "num_begun": torch.from_numpy(self.num_begun.copy()),
             "observation": torch.from_numpy(self._observation.copy()),
-            "previous": [torch.from_numpy(x.copy()) for x in self._previous()],
+            "previous": [torch.from_numpy(x.copy()) for x in self._previous],
             "arm": torch.from_numpy(self._arm.copy()),
             "state": self._state.cpu().clone(),
         }
 
     def load_state_dict(self, state: dict[str, Any]) -> np.ndarray:
-        """Go on from `state`; the mask [E] of lanes whose episode could not be rebuilt."""
+        """Go on from `state`; return the mask [E] of lanes whose episode could not be rebuilt."""
         self.networks.load_state_dict(state["networks"])
         self._uniforms.load_state_dict(state["uniforms"])
         if self.curiosity is not None:
@@ -313,8 +301,8 @@ class Player:
         self.num_begun = state["num_begun"].numpy().copy()
         self._observation = state["observation"].numpy().copy()
         self._prepared = self._prepare(self._observation)
-        previous = [x.numpy().copy() for x in state["previous"]]
-        self._previous_action, self._previous_extrinsic, self._previous_intrinsic = previous
+        action, extrinsic, intrinsic = (x.numpy().copy() for x in state["previous"])
+        self._previous = action, extrinsic, intrinsic
         self._arm = state["arm"].numpy().copy()
         self._state = state["state"].to(self._device)
         return ~self.env.load_state_dict(state["env"])

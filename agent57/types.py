@@ -19,7 +19,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal, Self
 
@@ -89,6 +89,17 @@ class Windows(Bundle):
     mask: Tensor  # [T, B] bool, False in padding
     arm: Tensor  # [B] int64
     start: Tensor  # [B] int64, steps of the episode before the window's first row
+
+    @classmethod
+    def joined(cls, parts: Sequence[Self]) -> Self:
+        """Return the windows of all parts as one bundle."""
+        import torch
+
+        def cat(name: str) -> Tensor:
+            return torch.cat([getattr(part, name) for part in parts], WINDOW_AXIS.get(name, 1))
+
+        names = (field.name for field in dataclasses.fields(cls))
+        return parts[0] if len(parts) == 1 else cls(**{name: cat(name) for name in names})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

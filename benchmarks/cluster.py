@@ -95,7 +95,7 @@ def main() -> None:
             pass
 
     cpu = torch.device("cpu")
-    with tempfile.TemporaryDirectory() as folder, conductor.joined(config, address, cpu, print):
+    with tempfile.TemporaryDirectory() as folder, conductor.joined_ray(config, address, cpu, print):
         build = conductor.build(config, cpu, Path(folder), Notes(), print)
         with build as parts:
             parts.start()

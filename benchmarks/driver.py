@@ -196,7 +196,7 @@ def main() -> None:
                 super().end(process)
 
     cpu = torch.device("cpu")
-    with tempfile.TemporaryDirectory() as folder, conductor.joined(config, address, cpu, print):
+    with tempfile.TemporaryDirectory() as folder, conductor.joined_ray(config, address, cpu, print):
         for actors in args.actors:
             config = make(args, actors)
             layout = make_layout(spec, networks)

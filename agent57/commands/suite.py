@@ -133,18 +133,18 @@ def _run(
     """Train and score. Write and print results even after an interruption."""
     from agent57.commands.queue_view import QueueView
     from agent57.experiments.jobs import launch_here
-    from agent57.experiments.suite_runs import collect, prepare, train
+    from agent57.experiments.suite_runs import collect, prepare_jobs, train_all
 
     launch, num_threads = launch_here, None
     if machines is not None:
         launch, num_threads = machines.launch, machines.num_threads
         num_parallel = num_parallel or machines.num_parallel
-    jobs, num_parallel = prepare(suite, out, num_parallel, num_threads)
+    jobs, num_parallel = prepare_jobs(suite, out, num_parallel, num_threads)
     done = sum(job.is_finished for job in jobs)
     console.print(f"{len(jobs)} runs, {done} finished already, {num_parallel} at a time")
     try:
         with QueueView(console) as view:
-            train(jobs, num_parallel, view, launch)
+            train_all(jobs, num_parallel, view, launch)
     finally:
         show(collect(suite, out, jobs, reference), console)
         files = f"{out}/results.json, results.csv, report.html"

@@ -70,15 +70,6 @@ class RunningMoments:
     def _arrays(self) -> dict[str, np.ndarray]:
         return {"count": self.count, "mean": self.mean, "sum_sq": self._sum_sq}
 
-    @staticmethod
-    def pooled(state: dict[str, Any]) -> dict[str, Any]:
-        """Pool the saved moments of all lanes into the moments of one lane (Chan et al.)."""
-        count, mean, sum_sq = (torch.as_tensor(state[n]) for n in ("count", "mean", "sum_sq"))
-        total = count.sum()
-        middle = (count * mean).sum() / total.clamp(min=1)
-        spread = sum_sq + count * (mean - middle).square()
-        return {"count": total[None], "mean": middle[None], "sum_sq": spread.sum()[None]}
-
 
 class RewardScale:
     """Divides the rewards of each lane by their running mean, so that they are near 1 in any task.
@@ -161,7 +152,7 @@ class Curiosity:
         """Wipe the memories of the lanes in the mask [E] and remember their first states."""
         self._holder[lanes] = self._adopt(set(self._holder[~lanes].tolist()))
         self._memory.reset(lanes)
-        with one_thread():  # as in `reward`, where the RND network has the other
+        with one_thread():  # as in `reward`, where RND takes the other thread
             first = self._embed(prepared)
         self._memory.add(first, lanes)
 
@@ -214,26 +205,33 @@ class Curiosity:
 
     def lasting_state(self) -> dict[str, Any]:
         """Return the state that outlives an episode: the running scales of novelty."""
-        return {"memory": self._memory.lasting_state(), **self._scales()}
+        return {
+            "memory": self._memory.lasting_state(),
+            "moments": self.modulator.moments.state_dict(),
+            "scale": None if self._scale is None else self._scale.moments.state_dict(),
+        }
 
     def load_lasting_state(self, state: dict[str, Any]) -> None:
         """Go on from a `lasting_state`, with no running episode."""
         self._memory.load_lasting_state(state["memory"])
-        self._load_scales(state)
+        self.modulator.moments.load_state_dict(state["moments"])
+        if self._scale is not None:
+            self._scale.moments.load_state_dict(state["scale"])
 
     def state_dict(self) -> dict[str, Any]:
         """Return everything needed to go on, including running episodes."""
         return {
+            **self.lasting_state(),
             "newest_version": self._newest_version,
             "held": [embedding.state_dict() for embedding in self._held],
             "held_version": list(self._held_version),
             "holder": self._holder.tolist(),
             "memory": self._memory.state_dict(),
-            **self._scales(),
         }
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Go on from `state`."""
+        self.load_lasting_state(state)
         self._newest_version = int(state["newest_version"])
         saved = zip(self._held, state["held"], state["held_version"], strict=True)
         for i, (embedding, held, version) in enumerate(saved):
@@ -241,16 +239,3 @@ class Curiosity:
             self._held_version[i] = int(version)
         self._holder = np.array(state["holder"], np.int64).reshape(self._holder.shape)
         self._memory.load_state_dict(state["memory"])
-        self._load_scales(state)
-
-    def _scales(self) -> dict[str, Any]:
-        """Return the running scales of RND errors and of rewards."""
-        return {
-            "moments": self.modulator.moments.state_dict(),
-            "scale": None if self._scale is None else self._scale.moments.state_dict(),
-        }
-
-    def _load_scales(self, state: dict[str, Any]) -> None:
-        self.modulator.moments.load_state_dict(state["moments"])
-        if self._scale is not None:
-            self._scale.moments.load_state_dict(state["scale"])

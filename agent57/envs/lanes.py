@@ -86,11 +86,6 @@ class Lanes:
         """Note that episodes ended in the lanes of the mask."""
         self.is_playing &= ~ended
 
-    def restore(self, is_playing: np.ndarray) -> None:
-        """Restore which lanes have a running episode."""
-        self.is_playing = is_playing.copy()
-        self._was_reset = True
-
 
 class EpisodeLog:
     """Seed, actions and return of the episode that runs in each of E lanes."""

@@ -18,7 +18,7 @@ def rebuild(env: VectorEnv, state: dict[str, Any]) -> np.ndarray:
     episodes, and so it does after its episode ended too early. A state of another environment or
     of another number of lanes is refused.
     """
-    check_fits(env, state)
+    check_same_task(env, state)
     num_steps, seeds = state["num_steps"].numpy(), state["seed"].numpy()
     plan = _ending_together(state["actions"].numpy(), num_steps)
     returns = np.zeros(env.num_lanes)
@@ -42,7 +42,7 @@ def rebuild(env: VectorEnv, state: dict[str, Any]) -> np.ndarray:
     return is_same & ~departed
 
 
-def check_fits(env: VectorEnv, state: dict[str, Any]) -> None:
+def check_same_task(env: VectorEnv, state: dict[str, Any]) -> None:
     """Refuse the state of another environment or of another number of lanes."""
     name, num_lanes = state["name"], len(state["is_playing"])
     if (name, num_lanes) != (env.spec.name, env.num_lanes):

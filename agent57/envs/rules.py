@@ -5,7 +5,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from agent57.envs.lanes import Lanes
-from agent57.envs.rebuild import check_fits
+from agent57.envs.rebuild import check_same_task
 from agent57.envs.spec import EpisodeRecord, Step
 from agent57.types import EnvSpec
 
@@ -94,10 +94,12 @@ class RulesEnv:
 
     def load_state_dict(self, state: dict[str, Any]) -> np.ndarray:
         """Restore the saved states. This always succeeds in all lanes."""
-        check_fits(self, state)
+        check_same_task(self, state)
         self._state = state["state"].numpy().copy()
         self._num_steps = state["num_steps"].numpy().copy()
-        self._lanes.restore(state["is_playing"].numpy())
+        is_playing = state["is_playing"].numpy()
+        self._lanes.begin(is_playing)
+        self._lanes.end(~is_playing)
         return np.ones(self.num_lanes, bool)
 
     def close(self) -> None:

@@ -21,7 +21,7 @@ from agent57.experiments.criteria import (
     training_seconds,
 )
 from agent57.experiments.drawing import draw_curves_and_arms
-from agent57.experiments.experiment import Budget, Contestant, Criterion, Experiment
+from agent57.experiments.experiment import Contestant, Criterion, Experiment, budgets
 from agent57.presets import PRESETS
 
 AGENT57 = {"agent57": Contestant(agent="agent57")}
@@ -74,27 +74,19 @@ def former_vectors(config: Config) -> Config:
     )
 
 
-def one_seed_or(num_seeds: int, *, frames: int) -> dict[str, Budget]:
-    """Return budgets with the same frames: one seed for minutes, several for a full result."""
-    budget = Budget(frames=frames, num_seeds=1, num_episodes=32)
-    return {"minutes": budget, "full": replace(budget, num_seeds=num_seeds)}
-
-
 PONG = Experiment(
     name="pong",
     claim="it learns Atari games from pixels",
     env="pong",
     contestants=AGENT57,
-    budgets={
-        "minutes": Budget(frames=1_000_000, num_seeds=1, num_episodes=5),
-        "full": Budget(frames=2_900_000, num_seeds=1, num_episodes=20),  # two hours and a half
-    },
     criteria=(
         at_least(
             "agent57: mean of the last 20 evaluation episodes", evaluator_score("agent57"), 18.0
         ),
         at_most("agent57: seconds of training", training_seconds("agent57"), 3 * 3600.0),
     ),
+    # The full budget takes two hours and a half.
+    budgets=budgets(frames=(1_000_000, 2_900_000), num_seeds=1, num_episodes=(5, 20)),
     draw=draw_curves_and_arms,
     lines={"random": -20.7, "perfect": 21.0},
 )
@@ -104,14 +96,11 @@ KEY_CORRIDOR = Experiment(
     claim="intrinsic motivation solves tasks with sparse reward",
     env="MiniGrid-KeyCorridorS3R3-v0",
     contestants={**AGENT57, "r2d2": Contestant(agent="r2d2")},
-    budgets={
-        "minutes": Budget(frames=2_000_000, num_seeds=1, num_episodes=100),
-        "full": Budget(frames=4_000_000, num_seeds=3, num_episodes=200),
-    },
     criteria=(
         reaches(0.8),
         stays_below("r2d2", 0.1, " with the same frames"),
     ),
+    budgets=budgets(frames=(2_000_000, 4_000_000), num_seeds=3, num_episodes=(100, 200)),
     draw=draw_curves_and_arms,
     lines={"target": 0.8},
 )
@@ -131,7 +120,6 @@ DISCOUNT = Experiment(
     env="toy/discounting",
     change=former_vectors,
     contestants={**AGENT57, IMPATIENT: Contestant(agent="r2d2-retrace-long-trace")},
-    budgets=one_seed_or(3, frames=600_000),
     criteria=(
         reaches(0.95 * Discounting.optimal_return),
         at_least(
@@ -144,6 +132,7 @@ DISCOUNT = Experiment(
         ),
         stays_below(IMPATIENT, Discounting.pays[1]),
     ),
+    budgets=budgets(frames=(600_000, 600_000), num_seeds=3, num_episodes=(32, 32)),
     draw=draw_curves_and_arms,
     lines=dict(zip(("first chain", "second chain", "best"), Discounting.pays, strict=True)),
     scores_arms=True,
@@ -180,15 +169,12 @@ MEMORY = Experiment(
         "trace of 4 steps": Contestant(agent="agent57", change=short_trace),
         "no recurrence": Contestant(agent="agent57", change=no_recurrence),
     },
-    budgets={
-        "minutes": Budget(frames=1_500_000, num_seeds=1, num_episodes=100),
-        "full": Budget(frames=1_500_000, num_seeds=3, num_episodes=200),
-    },
     criteria=(
         reaches(0.9),
         stays_below("trace of 4 steps", 0.7),
         stays_below("no recurrence", 0.7),
     ),
+    budgets=budgets(frames=(1_500_000, 1_500_000), num_seeds=3, num_episodes=(100, 200)),
     draw=draw_curves_and_arms,
     lines={"target": 0.9, "guessing": 0.5},
 )
@@ -213,7 +199,6 @@ EXPLORATION_BANDIT = Experiment(
         "uniform choice": Contestant(agent="agent57", change=without_bandits),
         "r2d2": Contestant(agent="r2d2"),
     },
-    budgets=one_seed_or(6, frames=500_000),
     criteria=(
         reaches(0.9 * Mine.optimal_return),
         at_least(
@@ -235,6 +220,7 @@ EXPLORATION_BANDIT = Experiment(
         ),
         stays_below("r2d2", 0.0, ", which is not curious"),
     ),
+    budgets=budgets(frames=(500_000, 500_000), num_seeds=6, num_episodes=(32, 32)),
     draw=draw_curves_and_arms,
     lines={"best": Mine.optimal_return, "standing still": 0.0},
     scores_arms=True,

@@ -136,7 +136,7 @@ def score_runs(
             tell(f"playing the final policy of {job.name}")
             task = by_name[job.config.env.name]
             key = (task.env, job.config.run.agent)
-            found.setdefault(key, []).append(final_score(job.folder, task.num_episodes))
+            found.setdefault(key, []).append(final_policy_score(job.folder, task.num_episodes))
     return [
         DeskScore(
             task=by_name[env],
@@ -149,7 +149,7 @@ def score_runs(
     ]
 
 
-def final_score(folder: Path, num_episodes: int) -> dict[str, Any]:
+def final_policy_score(folder: Path, num_episodes: int) -> dict[str, Any]:
     """Return frames, seconds and returns of the final policy, and keep them in the folder."""
     run, file = TrainedRun.load(folder), folder / SCORE_FILE
     frames = run.counters["frames"]
@@ -169,7 +169,7 @@ def final_score(folder: Path, num_episodes: int) -> dict[str, Any]:
 
 
 def _kept_score(file: Path) -> dict[str, Any]:
-    """Return the score that `final_score` kept; empty if it is missing or damaged."""
+    """Return the score that `final_policy_score` kept; empty if it is missing or damaged."""
     try:
         kept = json.loads(file.read_text())
         np.asarray(kept["returns"], dtype=float).mean()

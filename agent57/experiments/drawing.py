@@ -29,14 +29,14 @@ def draw_curves_and_arms(
     experiment: Experiment, budget: Budget, results: Results, out: Path
 ) -> list[str]:
     """Draw `curve`, and `arms`: plays and mean returns of each arm over training, and best arms."""
-    from agent57.reports.figures import arm_maps
+    from agent57.reports.figures import arm_heat_maps
 
     names = draw_curves(experiment, budget, results, out)
     with_arms = {label: o for label, o in results.items() if len(o[0].arms) > 1}
     if not with_arms:
         return names
     arms = next(iter(with_arms.values()))[0].arms
-    arm_maps(
+    arm_heat_maps(
         {
             label: {
                 "share of plays": _share(np.sum([outcome.plays for outcome in outcomes], axis=0)),

@@ -42,6 +42,20 @@ class Budget:
         return self.task_frames.get(env, self.frames)
 
 
+def budgets(
+    frames: tuple[int, int], num_seeds: int, num_episodes: tuple[int, int]
+) -> dict[str, Budget]:
+    """Return a budget for minutes, with one seed, and one for a full result.
+
+    `frames` and `num_episodes` are of the budget for minutes first, `num_seeds` of the full one.
+    """
+    few, many = num_episodes
+    return {
+        "minutes": Budget(frames=frames[0], num_seeds=1, num_episodes=few),
+        "full": Budget(frames=frames[1], num_seeds=num_seeds, num_episodes=many),
+    }
+
+
 @dataclass(frozen=True, kw_only=True)
 class Outcome:
     """The records and final scores of a run. Training is divided into bins of equal length."""

@@ -7,7 +7,7 @@ interruption. The same command with more frames or seeds continues existing runs
 
 from agent57.experiments.criteria import at_least, at_most, evaluator_score
 from agent57.experiments.drawing import draw_games
-from agent57.experiments.experiment import Budget, Contestant, Experiment
+from agent57.experiments.experiment import Contestant, Experiment, budgets
 
 GAMES = ("montezuma_revenge", "venture", "private_eye", "freeway")
 AGENTS = ("agent57", "meme", "r2d2")
@@ -25,10 +25,7 @@ HARD_EXPLORATION = Experiment(
     contestants={
         label(game, agent): Contestant(agent=agent, env=game) for game in GAMES for agent in AGENTS
     },
-    budgets={
-        "minutes": Budget(frames=2_000_000, num_seeds=1, num_episodes=5),
-        "full": Budget(frames=40_000_000, num_seeds=1, num_episodes=20),
-    },
+    budgets=budgets(frames=(2_000_000, 40_000_000), num_seeds=1, num_episodes=(5, 20)),
     criteria=(
         *(
             at_least(

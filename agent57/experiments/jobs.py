@@ -125,7 +125,7 @@ class Progress:
     seconds_left: float | None  # None before the first frames
 
 
-class View(Protocol):
+class JobView(Protocol):
     """Shows a user the progress of runs and of their scoring."""
 
     def show(self, progress: Progress) -> None:

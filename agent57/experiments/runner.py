@@ -16,7 +16,7 @@ from agent57.config import ConfigError, EnvConfig
 from agent57.envs.make import check_env
 from agent57.experiments.card import data_name, git_commit, write_card, write_weights_card
 from agent57.experiments.experiment import Budget, Experiment, Outcome, Results, Verdict
-from agent57.experiments.jobs import SILENT, Job, JobQueue, View, share_cores, with_threads
+from agent57.experiments.jobs import SILENT, Job, JobQueue, JobView, share_cores, with_threads
 from agent57.experiments.measure import episode_returns, film_best, measure
 from agent57.experiments.weights import export_weights
 from agent57.storage.files import write_atomic
@@ -34,7 +34,7 @@ def reproduce(
     runs: Path,
     out: Path,
     num_parallel: int,
-    view: View = SILENT,
+    view: JobView = SILENT,
 ) -> tuple[Results, list[Verdict]]:
     """Train, score and compare all contestants; write everything to `out`."""
     budget = experiment.budgets[budget_name]
@@ -168,7 +168,9 @@ def _cell(value: Any) -> Any:  # noqa: ANN401
     return value
 
 
-def film(experiment: Experiment, budget: Budget, results: Results, out: Path, view: View) -> None:
+def film(
+    experiment: Experiment, budget: Budget, results: Results, out: Path, view: JobView
+) -> None:
     """Film the best final episode of each contestant's best seed."""
     folder = out / "films"
     make_folder(folder)

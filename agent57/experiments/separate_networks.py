@@ -32,6 +32,7 @@ from agent57.experiments.experiment import (
     Experiment,
     Outcome,
     Results,
+    budgets,
 )
 from agent57.presets import Change
 
@@ -93,10 +94,8 @@ def experiment() -> Experiment:
             for beta in reversed(BETAS)
             for agent in AGENTS
         },
-        budgets={  # full continues the runs of minutes, if --runs names their folder
-            "minutes": Budget(frames=560_000, num_seeds=1, num_episodes=500),
-            "full": Budget(frames=1_200_000, num_seeds=3, num_episodes=1000),
-        },
+        # The full result continues the runs of minutes, if --runs names their folder.
+        budgets=budgets(frames=(560_000, 1_200_000), num_seeds=3, num_episodes=(500, 1000)),
         criteria=(
             at_least(
                 "separate networks: return of the exploitative policy at its worst beta and seed",

@@ -15,8 +15,8 @@ from agent57.experiments.jobs import (
     SILENT,
     Job,
     JobQueue,
+    JobView,
     Running,
-    View,
     launch_here,
     share_cores,
     with_threads,
@@ -97,7 +97,7 @@ def suite_names(text: str) -> tuple[str, ...]:
     return tuple(dict.fromkeys(names))
 
 
-def prepare(
+def prepare_jobs(
     suite: Suite, out: Path, num_parallel: int, num_threads: int | None = None
 ) -> tuple[list[Job], int]:
     """Return the runs and how many run at a time; refuse runs begun with other settings.
@@ -117,10 +117,10 @@ def prepare(
     return jobs, num_parallel
 
 
-def train(
+def train_all(
     jobs: list[Job],
     num_parallel: int,
-    view: View = SILENT,
+    view: JobView = SILENT,
     launch: Callable[[list[str], Path], Running] = launch_here,
 ) -> None:
     """Train all runs to their end; a failed run does not stop the others."""

@@ -16,7 +16,7 @@ def mix_values(
     kind: Literal["identity", "h"],
     eps: float,
 ) -> Float[Tensor, "*#rows A"]:
-    """The value a policy acts on, of the networks' values (the paper, section 3.1).
+    """The mixture of the networks' values, on which a policy acts (the paper, section 3.1).
 
         identity:  Q = sum_v w_v Q_v
         h:         Q = h(sum_v w_v h^-1(Q_v))

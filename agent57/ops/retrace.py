@@ -68,8 +68,8 @@ def retrace_targets(
 
         G[t] = r[t] + d[t] (E_pi q[t+1] + c[t+1] (G[t+1] - q[t+1, a[t+1]]))
 
-    with the traces c, which are 0 beyond the window and in padding; solved for the corrections
-    G[t] - q[t, a[t]], which stay small where values are large.
+    The traces c are 0 beyond the window and in padding. The recursion is solved for the corrections
+    G[t] - q[t, a[t]], because they stay small where values are large.
     """
     with torch.no_grad():
         played = played_values(action, value[:-1])
@@ -102,7 +102,7 @@ def corrected_returns(
 ) -> Float[Tensor, "T *#columns"]:
     """The solution of G[t] = r[t] + d[t] (e[t] + c[t+1] (G[t+1] - b[t+1])), and 0 in padding.
 
-    `baseline` is b, `expected` is e, the expected value of the row after each row.
+    `baseline` is b. `expected` is e, the expected value of the next row.
     """
     reward, discount, mask = rows
     trace = torch.where(mask, trace, 0.0)
@@ -119,7 +119,7 @@ def n_step_targets(
 
         G[t] = r[t] + d[t] r[t+1] + ... + d[t] ... d[t+m-1] bootstrap[t+m]
 
-    where m is n, or the number of valid rows that are left if it is smaller.
+    m is n, or the number of valid rows that are left if fewer are left.
     """
     reward, discount, mask = rows
     with torch.no_grad():

@@ -1,7 +1,8 @@
 """The value rescaling h and its inverse (the paper's appendix A; Pohlen et al., 2018).
 
-The printed forms cancel: in float32 they lose up to 4 % of small values. The forms here do not.
-Both functions compute in float32 at least, so that autocast cannot coarsen them.
+In float32 the printed formulas lose up to 4 % of small values, because they subtract nearly equal
+numbers. The equivalent formulas here do not. Both functions compute in float32 at least, so that
+autocast cannot coarsen them.
 """
 
 import torch

@@ -50,7 +50,7 @@ def value_rewards(
 
 
 def value_weights(beta: Float[Tensor, "B"], kind: ValueKind) -> Float[Tensor, "V B"]:
-    """The weight of each value in the mixture: 1 and beta_j, or just 1."""
+    """The weight of each value in the mixture: 1 for Q^e and beta_j for Q^i, or 1 for a joint Q."""
     if kind == "joint":
         return torch.ones_like(beta)[None]
     return torch.stack([torch.ones_like(beta), beta])
@@ -267,10 +267,10 @@ def sequence_priority(
 
 
 def importance_weights(probability: Float[Tensor, "B"], exponent: float) -> Float[Tensor, "B"]:
-    """The weights p^-exponent over the largest in the batch (Schaul et al., 2016).
+    """Importance weights p^-exponent, divided by the largest in the batch (Schaul et al., 2016).
 
-    The number of windows N of their (N p)^-exponent cancels. An exponent of 0, the paper's, gives
-    ones.
+    The number of windows N in their formula, (N p)^-exponent, cancels. The paper's exponent is 0,
+    which gives ones.
     """
     weight = probability**-exponent
     return (weight / weight.amax()).float()
@@ -282,7 +282,7 @@ def summed_squares(
     arm: Int[Tensor, "B"],
     num_arms: int,
 ) -> Float[Tensor, "rows J"]:
-    """Sums over a batch, per arm: the squared errors of each network, then their number."""
+    """Sum the squared errors of each network over a batch, per arm; the last row counts them."""
     squares = (td_error.square() * trained).sum(1)  # [V, B]
     per_window = torch.cat([squares, trained.sum(0, keepdim=True).to(squares.dtype)])
     return per_window.new_zeros(len(per_window), num_arms).index_add(1, arm, per_window)

@@ -18,7 +18,7 @@ from torch import Tensor
 from agent57.config import SequenceConfig
 from agent57.replay.block import Block, Encoder, Layout
 from agent57.replay.window import padded_windows
-from agent57.types import WINDOW_AXIS, Played, Windows
+from agent57.types import Played, Windows
 
 # From new windows and the player's outputs in them [O, T+1, N, A] to priorities [N].
 Prioritise = Callable[[Windows, Tensor], Tensor]
@@ -29,8 +29,8 @@ class Assembler:
 
     A block in mid-episode comes out one step late, because its bootstrap observation gets its value
     in the next row. The last block of an episode comes out at once. `prioritise` computes the
-    priorities of new windows. `first_lane` is the global index of lane 0. `threads` threads,
-    including the caller's, compress blocks that come out together.
+    priorities of new windows. `first_lane` is the global index of lane 0. `threads` threads
+    compress blocks that come out together.
     """
 
     def __init__(
@@ -49,8 +49,7 @@ class Assembler:
         self._prioritise = prioritise
         self._first_lane = first_lane
         self._encoder = Encoder(compression)
-        self._threads = threads
-        self._pool = ThreadPoolExecutor(threads, "replay-compress")
+        self._pool = ThreadPoolExecutor(threads, "replay-compress") if threads > 1 else None
 
         lanes, period, blocks = num_lanes, sequence.replay_period, sequence.blocks_per_window
         values = (layout.num_values + layout.has_policy, layout.num_actions)
@@ -75,30 +74,24 @@ class Assembler:
         self._check(played)
         ended = played.terminated | played.truncated
         waiting = self._position == self._sequence.replay_period
-        new: list[tuple[Windows, Tensor]] = []
-        blocks = self._emit(waiting, played.outputs, played, new, is_last=False)
+        blocks, windows = self._emit(waiting, played.outputs, played, is_last=False)
         self._index[waiting] += 1
         self._position[waiting] = 0
 
         self._write(played, ended)
         self._position += 1
 
-        blocks += self._emit(ended, played.final_outputs, played, new, is_last=True)
+        last_blocks, last_windows = self._emit(ended, played.final_outputs, played, is_last=True)
         self._start_episode(ended)
-        return self._prioritised(blocks, new)
+        return self._prioritised(blocks + last_blocks, windows + last_windows)
 
     def _prioritised(self, blocks: list[Block], new: list[tuple[Windows, Tensor]]) -> list[Block]:
-        """Return the blocks, each with the priority of the window of `new` that it completes."""
+        """Return the blocks, each with the priority of the new window that it completes."""
         if not new:
             return blocks
-        windows = Windows(
-            **{
-                name: torch.cat([getattr(w, name) for w, _ in new], dim=WINDOW_AXIS.get(name, 1))
-                for name in Windows.__dataclass_fields__
-            }
-        )
-        value = torch.cat([value for _, value in new], dim=2)
-        priorities = iter(self._prioritise(windows, value).tolist())
+        windows = Windows.joined([windows for windows, _ in new])
+        outputs = torch.cat([outputs for _, outputs in new], dim=2)
+        priorities = iter(self._prioritise(windows, outputs).tolist())
         return [
             dataclasses.replace(block, priority=next(priorities))
             if block.completes_window(self._sequence)
@@ -177,43 +170,31 @@ class Assembler:
         chosen: np.ndarray,
         next_value: np.ndarray,
         played: Played,
-        new: list[tuple[Windows, Tensor]],
         *,
         is_last: bool,
-    ) -> list[Block]:
-        """Cut the current blocks of the chosen lanes; append the windows they complete to `new`.
+    ) -> tuple[list[Block], list[tuple[Windows, Tensor]]]:
+        """Cut the current blocks of the chosen lanes; return them and the windows they complete.
 
         `next_value` [O, E, A] holds the player's outputs of the bootstrap observations.
         """
         lanes = np.flatnonzero(chosen)
         if not len(lanes):
-            return []
+            return [], []
         is_terminated = played.terminated & is_last
         blocks = [
             self._block(lane, is_last, bool(is_terminated[lane]), *encoded)
             for lane, encoded in zip(lanes.tolist(), self._encode(lanes), strict=True)
         ]
         complete = lanes[[block.completes_window(self._sequence) for block in blocks]]
-        if len(complete):
-            new.append(self._windows(complete, is_terminated[complete], next_value[:, complete]))
-        return blocks
+        if not len(complete):
+            return blocks, []
+        return blocks, [self._windows(complete, is_terminated[complete], next_value[:, complete])]
 
     def _encode(self, lanes: np.ndarray) -> list[tuple[bytes, bool]]:
         """Encode the observations of the lanes' current blocks."""
-        encoded: list[Any] = [None] * len(lanes)
-        pending = iter(enumerate(lanes.tolist()))  # a free thread takes the next lane
-
-        def encode() -> None:
-            for i, lane in pending:
-                rows = self._observation[lane, : self._position[lane] + 1]
-                encoded[i] = self._encoder.encode(rows)
-
-        num_helpers = min(self._threads, len(lanes)) - 1
-        helpers = [self._pool.submit(encode) for _ in range(num_helpers)]
-        encode()
-        for helper in helpers:
-            helper.result()
-        return encoded
+        rows = [self._observation[lane, : self._position[lane] + 1] for lane in lanes]
+        run = map if self._pool is None or len(lanes) == 1 else self._pool.map
+        return list(run(self._encoder.encode, rows))
 
     def _block(
         self, lane: int, is_last: bool, is_terminated: bool, observations: bytes, compressed: bool

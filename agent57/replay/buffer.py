@@ -19,7 +19,7 @@ import torch
 
 from agent57.config import ReplayConfig, SequenceConfig
 from agent57.replay.block import Block, Layout
-from agent57.replay.message import check_fits
+from agent57.replay.message import check_block
 from agent57.replay.store import BlockStore
 from agent57.replay.window import WindowReader
 from agent57.types import Batch
@@ -52,8 +52,10 @@ class Replay:
         self._rng = rng
         self._lock = threading.Lock()
         self._store = BlockStore(sequence, config.capacity)
-        self._tree = SumTree(self._store.num_slots)  # leaf: the window that starts in this slot
-        self._num_windows = self._num_windows_inserted = 0
+        # A leaf holds the weight of the window that starts in the slot of the same index.
+        self._tree = SumTree(np.zeros(self._store.num_slots))
+        self.num_windows = 0  # that can be drawn
+        self.num_windows_inserted = 0  # so far, including windows that have left
         self._reader = WindowReader(sequence, layout, threads=config.threads, pin_memory=pin_memory)
         self._ahead = ThreadPoolExecutor(1, "replay-ahead")
 
@@ -61,16 +63,6 @@ class Replay:
     def num_transitions(self) -> int:
         """Steps held, each counted once."""
         return self._store.num_transitions
-
-    @property
-    def num_windows(self) -> int:
-        """Windows that can be drawn."""
-        return self._num_windows
-
-    @property
-    def num_windows_inserted(self) -> int:
-        """Windows inserted so far, including those that have left."""
-        return self._num_windows_inserted
 
     @property
     def num_bytes(self) -> int:
@@ -100,11 +92,11 @@ class Replay:
                 self._grow(before)
             num_leaves, weights = self._tree.num_leaves, self._tree.weights
             changes = {i % num_leaves: 0.0 for i in range(before.start, self.live_ids.start)}
-            self._num_windows -= sum(bool(weights[leaf]) for leaf in changes)
+            self.num_windows -= sum(bool(weights[leaf]) for leaf in changes)
             if completed is not None:
                 changes[completed % num_leaves] = weight
-                self._num_windows += 1
-                self._num_windows_inserted += 1
+                self.num_windows += 1
+                self.num_windows_inserted += 1
             if changes:
                 self._tree.set(np.array(list(changes)), np.array(list(changes.values())))
 
@@ -130,7 +122,7 @@ class Replay:
     def _draw(self, batch_size: int) -> Callable[[], Batch]:
         """Choose the windows of a batch, and return a function that reads them without the lock."""
         with self._lock:
-            if not self._num_windows:
+            if not self.num_windows:
                 raise RuntimeError("replay holds no window yet: nothing to sample")
             leaves = self._tree.find(self._rng.random(batch_size))
             probability = self._tree.weights[leaves] / self._tree.total
@@ -202,7 +194,7 @@ class Replay:
             return {
                 "store": self._store.state_dict(),
                 "weight": torch.from_numpy(self._tree.weights[leaves]),
-                "num_windows_inserted": self._num_windows_inserted,
+                "num_windows_inserted": self.num_windows_inserted,
                 "rng": self._rng.bit_generator.state,
             }
 
@@ -213,15 +205,14 @@ class Replay:
             weights = np.zeros(self._store.num_slots)
             live = np.array(self._store.live_ids, np.int64)
             weights[live % len(weights)] = state["weight"].numpy()
-            self._tree = SumTree(len(weights))
-            self._tree.assign(weights)
-            self._num_windows = int(np.count_nonzero(weights))
-            self._num_windows_inserted = int(state["num_windows_inserted"])
+            self._tree = SumTree(weights)
+            self.num_windows = int(np.count_nonzero(weights))
+            self.num_windows_inserted = int(state["num_windows_inserted"])
             self._rng.bit_generator.state = state["rng"]
         self.check_valid()
 
     def _checked(self, item: tuple[int, Block]) -> tuple[int, Block]:
-        check_fits(item[1], self._layout, self._period)
+        check_block(item[1], self._layout, self._period)
         return item
 
     @staticmethod
@@ -242,7 +233,7 @@ class Replay:
         with self._lock:
             weights, live = self._tree.weights, self._store.live_ids
             starts = [i for i in live if weights[i % len(weights)] > 0]
-            if not len(starts) == np.count_nonzero(weights) == self._num_windows:
+            if not len(starts) == np.count_nonzero(weights) == self.num_windows:
                 raise AssertionError("replay is corrupt: num_windows is wrong")
             if not np.isclose(weights.sum(), self._tree.total):
                 raise AssertionError("replay is corrupt: the sum tree is wrong")
@@ -258,28 +249,25 @@ class Replay:
         ids = np.array(live, np.int64)
         weights = np.zeros(self._store.num_slots)
         weights[ids % len(weights)] = self._tree.weights[ids % self._tree.num_leaves]
-        self._tree = SumTree(len(weights))
-        self._tree.assign(weights)
+        self._tree = SumTree(weights)
 
 
 class SumTree:
-    """Non-negative float64 weights on `num_leaves` leaves, a power of two.
+    """Non-negative float64 weights on leaves, whose number is a power of two.
 
     Node i has children 2i and 2i + 1, the root is 1, leaf j is node num_leaves + j. Each inner node
     is always recomputed from its children, so no rounding error can build up.
     """
 
-    def __init__(self, num_leaves: int) -> None:
-        if num_leaves < 1 or num_leaves & (num_leaves - 1):
-            raise ValueError(f"num_leaves must be a power of two, got {num_leaves}")
-        self._nodes = np.zeros(2 * num_leaves)
-        self._num_leaves = num_leaves
-        self._depth = num_leaves.bit_length() - 1
-
-    @property
-    def num_leaves(self) -> int:
-        """Number of leaves."""
-        return self._num_leaves
+    def __init__(self, weights: np.ndarray) -> None:
+        self.num_leaves = len(weights)
+        self._depth = self.num_leaves.bit_length() - 1
+        if self.num_leaves != 1 << max(self._depth, 0):
+            raise ValueError(f"a sum tree needs a power of two of leaves, got {self.num_leaves}")
+        self._nodes = np.concatenate([np.zeros(self.num_leaves), weights])
+        for level in reversed(range(self._depth)):
+            children = self._nodes[2 << level : 4 << level]
+            self._nodes[1 << level : 2 << level] = children[0::2] + children[1::2]
 
     @property
     def num_bytes(self) -> int:
@@ -294,13 +282,13 @@ class SumTree:
     @property
     def weights(self) -> np.ndarray:
         """The weights of all leaves, read-only."""
-        view = self._nodes[self._num_leaves :]
+        view = self._nodes[self.num_leaves :]
         view.flags.writeable = False
         return view
 
     def set(self, leaves: np.ndarray, weights: np.ndarray) -> None:
         """Write the weights of some leaves; if a leaf occurs twice, its later weight counts."""
-        nodes = np.asarray(leaves, np.int64) + self._num_leaves
+        nodes = np.asarray(leaves, np.int64) + self.num_leaves
         self._nodes[nodes] = weights
         if len(nodes) <= _FEW_LEAVES:
             for node in nodes.tolist():
@@ -311,13 +299,6 @@ class SumTree:
         for _ in range(self._depth):
             nodes = nodes >> 1
             self._nodes[nodes] = self._nodes[2 * nodes] + self._nodes[2 * nodes + 1]
-
-    def assign(self, weights: np.ndarray) -> None:
-        """Write the weights of all leaves."""
-        self._nodes[self._num_leaves :] = weights
-        for level in range(self._depth - 1, -1, -1):
-            children = self._nodes[2 << level : 4 << level]
-            self._nodes[1 << level : 2 << level] = children[0::2] + children[1::2]
 
     def find(self, fractions: np.ndarray) -> np.ndarray:
         """Find, for each fraction f in [0, 1), the leaf where the running sum passes f * total.
@@ -334,7 +315,7 @@ class SumTree:
             goes_right = (remaining >= left) & (self._nodes[2 * nodes + 1] > 0)
             remaining = np.where(goes_right, remaining - left, remaining)
             nodes = 2 * nodes + goes_right
-        return nodes - self._num_leaves
+        return nodes - self.num_leaves
 
 
 class SamplesPerInsert:

@@ -83,7 +83,7 @@ def unpack(message: bytes) -> dict[str, Any]:
     }
 
 
-def check_fits(block: "Block", layout: "Layout", period: int) -> None:
+def check_block(block: "Block", layout: "Layout", period: int) -> None:
     """Raise ValueError unless the block holds what a run with this layout stores.
 
     Called before anything is decompressed: a forged block may claim any size.

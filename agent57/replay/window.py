@@ -69,18 +69,11 @@ class WindowReader:
         """Return one batch of these windows, in the given order."""
         rows = self._steps(windows)
         first = [window[0] for window in windows]
-        previous = {
-            f"previous_{name}": torch.cat(
-                [
-                    torch.tensor(
-                        [getattr(block, f"previous_{name}") for block in first], dtype=column.dtype
-                    )[None],
-                    column,
-                ]
-            )
-            for name in ("action", "extrinsic", "intrinsic")
-            for column in (getattr(rows, name),)
-        }
+        previous = {}
+        for name in ("action", "extrinsic", "intrinsic"):
+            column, key = getattr(rows, name), f"previous_{name}"
+            before = torch.tensor([getattr(block, key) for block in first], dtype=column.dtype)
+            previous[key] = torch.cat([before[None], column])
         states = [block.state for block in first if block.state is not None]
         batch = Batch(
             **{name: getattr(rows, name) for name in Windows.__dataclass_fields__},

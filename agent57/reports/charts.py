@@ -73,7 +73,7 @@ def common_grid(curves: Sequence[Curve], limit: int = MAX_POINTS) -> Floats:
     return frames if len(frames) <= limit else np.linspace(frames[0], frames[-1], limit)
 
 
-def resampled(curve: Curve, grid: Floats, *, is_step: bool = False) -> Floats:
+def on_grid(curve: Curve, grid: Floats, *, is_step: bool = False) -> Floats:
     """Return the curve's values on a grid; nan outside the curve.
 
     A grid point that stands for several points gets their mean, one between points is interpolated.
@@ -104,7 +104,7 @@ def line_chart(
     grid = common_grid([curve for line in lines for curve in line.curves])
     data, series = [rounded(grid)], []
     for line in lines:
-        rows = np.array([resampled(curve, grid, is_step=line.is_step) for curve in line.curves])
+        rows = np.array([on_grid(curve, grid, is_step=line.is_step) for curve in line.curves])
         described: Chart = {"name": line.name, "colour": line.colour}
         if line.is_step:
             described["is_step"] = True

@@ -137,7 +137,7 @@ def _draw_curves(axis: Axes, curves: Curves) -> bool:
     return has_bands
 
 
-def arm_maps(
+def arm_heat_maps(
     maps: dict[str, dict[str, np.ndarray]],
     *,
     best_arms: dict[str, np.ndarray],

@@ -52,7 +52,7 @@ def write_report(paths: list[Path], out: Path | None) -> Path:
         history = tail.history()
         damage = history.damage or tuple(changed_journals(path, path / CHECKPOINTS))
         runs.append(dataclasses.replace(history, damage=damage))
-    suite = suite_results(paths)
+    suite = results_of_suite(paths)
     file = out or (paths[0] / "report.html" if len(paths) == 1 else Path("report.html"))
     page = render(runs, suite)
     try:
@@ -64,7 +64,7 @@ def write_report(paths: list[Path], out: Path | None) -> Path:
     return file
 
 
-def suite_results(paths: Sequence[Path]) -> dict[str, Any] | None:
+def results_of_suite(paths: Sequence[Path]) -> dict[str, Any] | None:
     """Return the results of the first suite folder among the paths."""
     files = [path / RESULTS_FILE for path in paths if (path / RESULTS_FILE).is_file()]
     if not files:

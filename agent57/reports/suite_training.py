@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from agent57.reports.charts import Chart, Group, Line, as_curve, line_chart, resampled, score_curve
+from agent57.reports.charts import Chart, Group, Line, as_curve, line_chart, on_grid, score_curve
 from agent57.scores.aggregate import WINDOW_EPISODES
 from agent57.scores.published import baseline, suite_games
 
@@ -87,7 +87,7 @@ def _normalised(group: Group, frames: Floats) -> Floats:
 
 def _best_arm(group: Group, frames: Floats) -> Floats:
     """Return the evaluator's best arm [T] in the first seed; nan where unknown."""
-    return resampled(as_curve(group.runs[0].best_arms), frames, is_step=True)
+    return on_grid(as_curve(group.runs[0].best_arms), frames, is_step=True)
 
 
 def training_section(groups: Sequence[Group]) -> dict[str, Any]:

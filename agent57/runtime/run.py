@@ -129,7 +129,7 @@ def _on_ray(config: Config, device: torch.device, console: Console) -> Iterator[
     address = prepare(config)
     from agent57.runtime.cluster import conductor
 
-    with conductor.joined(config, address, device, partial(_warn, console)):
+    with conductor.joined_ray(config, address, device, partial(_warn, console)):
         yield
 
 

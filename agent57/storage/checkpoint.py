@@ -42,7 +42,7 @@ _DIGITS = 12  # digits at the beginning of every file's name
 _READ_ATTEMPTS = 3  # because a running training may remove a checkpoint while it is read
 
 
-class Block(Protocol):
+class SavedBlock(Protocol):
     """A block of the replay that can be written to a file."""
 
     def to_bytes(self) -> bytes:
@@ -113,7 +113,7 @@ class CheckpointStore:
     def save(
         self,
         state: dict[str, Any],
-        blocks: Iterable[tuple[int, Block]],
+        blocks: Iterable[tuple[int, SavedBlock]],
         oldest_id: int | None = None,
     ) -> None:
         """Take a snapshot in memory and write it in the background.
@@ -166,7 +166,7 @@ class CheckpointStore:
         self,
         head: dict[str, Any],
         snapshot: io.BytesIO,
-        blocks: list[tuple[int, Block]],
+        blocks: list[tuple[int, SavedBlock]],
         oldest_id: int,
     ) -> None:
         make_own_folder(self._folder)  # not its parents: a removed run folder stays removed
@@ -332,7 +332,7 @@ def _readable(manifests: list[Path]) -> dict[str, set[str]]:
     return kept
 
 
-def _records(blocks: list[tuple[int, Block]]) -> Iterator[bytes]:
+def _records(blocks: list[tuple[int, SavedBlock]]) -> Iterator[bytes]:
     for key, block in blocks:
         message = block.to_bytes()
         yield _RECORD.pack(key, len(message))

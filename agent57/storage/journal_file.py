@@ -10,9 +10,9 @@ from agent57.storage.files import open_plain, sync_folder
 from agent57.storage.growing import GrowingFile
 from agent57.storage.segments import (
     checksum_of,
+    compress,
     contents,
     cut_segments,
-    pack,
     sealed_bytes,
     segment_path,
     segments,
@@ -107,7 +107,7 @@ class JournalFile:
             self._sums.sync()
         for segment in segments(self._path):
             if not segment.is_packed:
-                pack(segment)
+                compress(segment)
         sync_folder(self._path.parent)
 
     def cut_back(self, size: int, checksum: int | None = None) -> str:

@@ -85,7 +85,7 @@ def cut_segments(journal: Path, size: int) -> None:
             segment.path.unlink()
 
 
-def pack(segment: Segment) -> None:
+def compress(segment: Segment) -> None:
     """Compress a segment; a crash or a full disk leaves the segment as it was."""
     compressor = zstandard.ZstdCompressor(level=_LEVEL, write_checksum=True)
     packed = bytearray()

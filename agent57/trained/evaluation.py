@@ -11,6 +11,7 @@ import numpy as np
 from agent57.config import MAX_COUNT, ConfigError, require
 from agent57.envs.make import make_env
 from agent57.envs.spec import EnvironmentFault, VectorEnv
+from agent57.glances import distilled_policy
 from agent57.player import Player
 from agent57.runtime.run import RunFailed, choose_device
 from agent57.scores.published import human_normalised, suite_games
@@ -71,7 +72,7 @@ class Film:
         assert self._camera is not None, "begin comes first"
         factors = {} if player.curiosity is None else player.curiosity.last
         novelty = float(factors["novelty"][0]) if factors else None
-        policy = player.policy(played)
+        policy = distilled_policy(player, played)
         self._camera.see(played, novelty, _picture(env), None if policy is None else policy[0])
 
     def close(self) -> str:

@@ -11,7 +11,7 @@ own curiosity finds in the observations. It does not learn.
 
 import warnings
 from pathlib import Path
-from typing import Any
+from typing import Any, TypedDict
 
 import numpy as np
 import torch
@@ -179,6 +179,15 @@ class Policy:
         half: store weights in half precision, which halves the file and rounds the weights.
         """
         return write_policy(self._run, self.spec, Path(file), half=half)
+
+
+class LoadOptions(TypedDict, total=False):
+    """The options of `load` by name, for functions that pass them on."""
+
+    epsilon: float
+    seed: int
+    device: str
+    trust: bool
 
 
 def load(

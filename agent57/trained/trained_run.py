@@ -10,7 +10,6 @@ import torch
 from agent57.allocator import enough_memory
 from agent57.bandit import make_controller
 from agent57.config import Config, ConfigError, check_type, require
-from agent57.curiosity.reward import RunningMoments
 from agent57.envs.gymnasium import import_modules
 from agent57.envs.make import check_env
 from agent57.envs.spec import VectorEnv
@@ -184,9 +183,18 @@ class TrainedRun:
         saved = self.curiosity or {}
         for name in ("moments", "scale"):
             if fresh[name] is not None:
-                fresh[name] = RunningMoments.pooled(saved[name])
+                fresh[name] = pooled_moments(saved[name])
         for name in SCALES:
             total = saved["memory"][name].sum()
             require(bool(torch.isfinite(total)), f"{name} is not finite")
             fresh["memory"][name] = total.repeat(len(fresh["memory"][name]))
         return fresh
+
+
+def pooled_moments(state: dict[str, Any]) -> dict[str, Any]:
+    """Pool the saved `RunningMoments` of all lanes into the moments of one lane (Chan et al.)."""
+    count, mean, sum_sq = (torch.as_tensor(state[n]) for n in ("count", "mean", "sum_sq"))
+    total = count.sum()
+    middle = (count * mean).sum() / total.clamp(min=1)
+    spread = sum_sq + count * (mean - middle).square()
+    return {"count": total[None], "mean": middle[None], "sum_sq": spread.sum()[None]}

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from agent57.config import ConfigError, require
-from agent57.reports.page import RESULTS_FILE, page_sections, page_title, suite_results
+from agent57.reports.page import RESULTS_FILE, page_sections, page_title, results_of_suite
 from agent57.storage.folder import CONFIG_FILE
 from agent57.storage.history import METRICS_FILE, find_runs
 from agent57.storage.tail import RunTail
@@ -148,7 +148,7 @@ class FollowedRuns:
         runs = self.chosen(keys)
         histories = [run.tail.history() for run in runs]
         zoomed = [run.tail.history(*zoom) for run in runs] if zoom else None
-        suite = None if keys else suite_results(self._paths)
+        suite = None if keys else results_of_suite(self._paths)
         payload = {
             "title": page_title(histories),
             "runs": [run.card() for run in self._runs.values()],

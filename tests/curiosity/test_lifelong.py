@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 from agent57.curiosity.reward import Modulator, RewardScale, RunningMoments
+from agent57.trained.trained_run import pooled_moments
 from tests.small import same_tree
 
 
@@ -145,7 +146,7 @@ def test_pooled_moments_are_those_of_all_values_by_definition() -> None:
     moments, one = RunningMoments(3, horizon=0), RunningMoments(2, horizon=0)
     for row in values:
         moments.update(row)
-    one.load_state_dict(RunningMoments.pooled(moments.state_dict()))
+    one.load_state_dict(pooled_moments(moments.state_dict()))
     np.testing.assert_array_equal(one.count, [values.size] * 2)
     np.testing.assert_allclose(one.mean, values.mean())
     np.testing.assert_allclose(one.deviation, values.std())
@@ -155,7 +156,7 @@ def test_pooled_moments_are_taken_over_by_lanes_with_a_horizon() -> None:
     # With the horizon, all four values count as two: 2, 4, 6, 8 have mean 5 and variance 5.
     many, one = RunningMoments(4, horizon=0), RunningMoments(1, horizon=3)
     many.update(np.array([2.0, 4.0, 6.0, 8.0]))
-    one.load_state_dict(RunningMoments.pooled(many.state_dict()))
+    one.load_state_dict(pooled_moments(many.state_dict()))
     one.update(np.array([8.0]))
     assert (one.count, one.mean) == (3, 6)
     np.testing.assert_allclose(one.deviation**2, (2 * 5 + 3 * 2) / 3)

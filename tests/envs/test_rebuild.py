@@ -5,7 +5,7 @@ import pytest
 import torch
 
 from agent57.envs.lanes import EpisodeLog, Lanes
-from agent57.envs.rebuild import check_fits, rebuild
+from agent57.envs.rebuild import check_same_task, rebuild
 from agent57.envs.spec import Step
 from tests.small import SPEC
 
@@ -148,6 +148,6 @@ def test_lanes_at_the_start_of_their_episodes_are_rebuilt():
 def test_the_state_of_other_lanes_is_refused():
     env = lanes_of_different_ages()
     with pytest.raises(ValueError, match="4 of tally, not 2 of tally"):
-        check_fits(Tally(2), env.state_dict())
+        check_same_task(Tally(2), env.state_dict())
     with pytest.raises(ValueError, match="4 of other, not 4 of tally"):
-        check_fits(env, {**env.state_dict(), "name": "other"})
+        check_same_task(env, {**env.state_dict(), "name": "other"})

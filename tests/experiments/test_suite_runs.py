@@ -10,7 +10,7 @@ import sys
 import pytest
 
 from agent57.commands.options import parse
-from agent57.commands.suite import SuiteOptions, configured
+from agent57.commands.suite import SuiteOptions, configured, num_seeds
 from agent57.defaults import default_config
 from agent57.experiments.jobs import Job
 from agent57.experiments.suite_runs import Entry, Suite
@@ -174,3 +174,12 @@ def test_bad_options_create_nothing(tmp_path, options, message):
     assert code == 2
     assert message in text
     assert not (tmp_path / "suite").exists()
+
+
+@pytest.mark.parametrize(
+    ("scale", "agent", "expected"),
+    [("paper", "agent57", 6), ("paper", "r2d2", 3), ("laptop", "agent57", 3)],
+)
+def test_the_default_number_of_seeds_is_the_papers(scale: str, agent: str, expected: int) -> None:
+    assert num_seeds(SuiteOptions(suite="atari57", scale=scale), agent) == expected
+    assert num_seeds(SuiteOptions(suite="atari57", scale=scale, seeds=2), agent) == 2

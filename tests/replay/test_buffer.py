@@ -65,8 +65,8 @@ def test_regression_priorities_summed_anew_for_every_sample(monkeypatch):
     trees = []
 
     class KnownTree(SumTree):
-        def __init__(self, num_leaves):
-            super().__init__(num_leaves)
+        def __init__(self, weights):
+            super().__init__(weights)
             trees.append(self)
 
     monkeypatch.setattr(buffer, "SumTree", KnownTree)

@@ -9,7 +9,7 @@ from agent57.reports import figures
 from agent57.reports.figures import (
     BAND,
     NOT_PLAYED,
-    arm_maps,
+    arm_heat_maps,
     grouped_bars,
     learning_curves,
     training_curves,
@@ -89,7 +89,7 @@ def test_curves_skip_what_is_unknown(tmp_path: Path) -> None:
 def test_arm_maps_have_a_panel_per_quantity_and_name(tmp_path: Path) -> None:
     file = tmp_path / "arms.svg"
     share = np.array([[1.0, 0.0], [np.nan, np.nan], [0.5, 0.5]])
-    arm_maps(
+    arm_heat_maps(
         {"ours": {"share": share, "return": share}, "theirs": {"share": share, "return": share}},
         best_arms={"ours": np.array([np.nan, 0, 1]), "theirs": np.zeros(3)},
         arms=["arm zero", "arm one"],
@@ -112,7 +112,7 @@ def test_the_best_arm_is_drawn_in_steps_on_one_scale_from_zero(
 ) -> None:
     drawn = kept_figure(monkeypatch)
     one, other = np.array([[0.5, np.nan], [0.7, 0.6]]), np.array([[2.0, 1.0], [np.nan, 3.0]])
-    arm_maps(
+    arm_heat_maps(
         {"ours": {"return": one}, "theirs": {"return": other}},
         best_arms={"ours": np.array([0.0, 1.0]), "theirs": np.array([1.0, 1.0])},
         arms=["a", "b"],

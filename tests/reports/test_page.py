@@ -9,7 +9,7 @@ import pytest
 
 from agent57.config import ConfigError
 from agent57.presets import make_config
-from agent57.reports.charts import MAX_POINTS, common_grid, line_chart, resampled, rounded
+from agent57.reports.charts import MAX_POINTS, common_grid, line_chart, on_grid, rounded
 from agent57.reports.charts import Line as ChartLine
 from agent57.reports.page import write_report
 from agent57.storage.history import RunHistory, find_runs, read_lines, whole_rows
@@ -212,7 +212,7 @@ def test_numbers_of_any_size_make_a_page(name, value, tmp_path):
 def test_thinning_keeps_the_mean_by_law():
     frames = np.arange(10.0 * MAX_POINTS)
     curve = (frames, frames % 7)
-    few = resampled(curve, common_grid([curve]))
+    few = on_grid(curve, common_grid([curve]))
     assert len(few) == MAX_POINTS
     assert few[1:-1].mean() == pytest.approx(curve[1].mean(), rel=1e-2)
 
@@ -220,7 +220,7 @@ def test_thinning_keeps_the_mean_by_law():
 def test_a_step_is_never_averaged():
     frames = np.arange(10.0 * MAX_POINTS)
     curve = (frames, np.where(frames % 2 == 0, 0.0, 7.0))
-    assert set(resampled(curve, common_grid([curve]), is_step=True)) <= {0.0, 7.0}
+    assert set(on_grid(curve, common_grid([curve]), is_step=True)) <= {0.0, 7.0}
 
 
 def test_seeds_are_averaged_where_all_have_begun_by_hand():

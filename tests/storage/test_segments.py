@@ -15,7 +15,7 @@ from agent57.storage.files import write_atomic
 from agent57.storage.folder import RunFolder
 from agent57.storage.history import read_whole_lines
 from agent57.storage.journal_file import JournalFile
-from agent57.storage.segments import contents, pack, segment_path, segments, stream
+from agent57.storage.segments import compress, contents, segment_path, segments, stream
 from agent57.storage.tail import GrowingJournal, RunTail
 from tests.reports.made_up_runs import write_run
 
@@ -156,7 +156,7 @@ def test_a_forged_segment_takes_no_memory(tmp_path):
     file = tmp_path / "episodes.jsonl"
     plain = segment_path(file, 0, 50_000_000)
     write_atomic(plain, b"\n" * 50_000_000)
-    pack(segments(file)[0])
+    compress(segments(file)[0])
     rows, damage = read_whole_lines(file)
     assert rows == []
     assert "would unpack to 50000000 bytes" in damage[0]

@@ -11,6 +11,7 @@ from PIL import Image
 
 import agent57
 from agent57.envs.make import make_env
+from agent57.glances import distilled_policy
 from agent57.player import Player
 from agent57.seeds import Role
 from agent57.trained.evaluation import Film, play_episodes
@@ -79,7 +80,7 @@ def test_a_film_shows_the_distilled_policy(tmp_path):
     film.close()
     assert Seen.policies
     for played, policy in Seen.policies:
-        np.testing.assert_array_equal(policy, player.policy(played)[0])
+        np.testing.assert_array_equal(policy, distilled_policy(player, played)[0])
         assert policy.sum() == pytest.approx(1)
 
 

@@ -15,8 +15,8 @@ import numpy as np
 from agent57.config import Config
 from agent57.replay.block import Layout
 from agent57.runtime.cluster.calls import Calls, Process, Ref
-from agent57.runtime.cluster.learners import Learning
-from agent57.runtime.cluster.shards import Storage
+from agent57.runtime.cluster.learners import Learners
+from agent57.runtime.cluster.shards import Shards
 from agent57.runtime.cluster.totals import MAX_FAILURES, UNANSWERED, PartLost, Totals
 from agent57.runtime.cluster.workers import (
     ActorWorker,
@@ -34,7 +34,7 @@ ADDS_AHEAD = 2  # unconfirmed adds of one actor before it must wait for its shar
 
 
 @dataclass(slots=True, eq=False)
-class Player:
+class PlayerProcess:
     """An actor or the evaluator."""
 
     index: int
@@ -67,7 +67,7 @@ class Player:
             raise PartLost(f"{name} died {MAX_FAILURES} times in a row without having played")
 
 
-class Acting:
+class Players:
     """All actors, and the evaluator."""
 
     def __init__(
@@ -77,8 +77,8 @@ class Acting:
         layout: Layout,
         calls: Calls,
         totals: Totals,
-        storage: Storage,
-        learning: Learning,
+        shards: Shards,
+        learners: Learners,
         journal: Journal,
     ) -> None:
         self._config = config
@@ -86,12 +86,12 @@ class Acting:
         self._layout = layout
         self._calls = calls
         self._totals = totals
-        self._storage = storage
-        self._learning = learning
+        self._shards = shards
+        self._learners = learners
         self._journal = journal
-        self.actors = [Player(index) for index in range(config.cluster.actors)]
-        self._idle: deque[Player] = deque()
-        self._evaluator = Player(0)
+        self.actors = [PlayerProcess(index) for index in range(config.cluster.actors)]
+        self._idle: deque[PlayerProcess] = deque()
+        self._evaluator = PlayerProcess(0)
         self._is_evaluating = False
         self.num_playing = 0
         self._num_dropped = 0
@@ -112,7 +112,7 @@ class Acting:
 
     # Actors
 
-    def start_actor(self, actor: Player, state: State | None = None) -> None:
+    def start_actor(self, actor: PlayerProcess, state: State | None = None) -> None:
         """Start a process for an actor; the actor is idle once the process has answered."""
         cluster = self._config.cluster
         actor.process = self._calls.spawn(
@@ -126,7 +126,7 @@ class Acting:
         act = partial(self._actor_started, actor, actor.process)
         self._calls.expect(ref, act, self._name(actor), is_patient=True)
 
-    def _actor_started(self, actor: Player, process: Process, ref: Ref) -> None:
+    def _actor_started(self, actor: PlayerProcess, process: Process, ref: Ref) -> None:
         try:
             self._num_dropped += self._calls.answer(ref)
         except UNANSWERED:
@@ -136,7 +136,7 @@ class Acting:
             actor.whole = None
             self._idle.append(actor)
 
-    def _replace_actor(self, actor: Player, process: Process) -> None:
+    def _replace_actor(self, actor: PlayerProcess, process: Process) -> None:
         if process is not actor.process:
             return  # already replaced
         self._calls.end(process)  # it may be alive but unreachable
@@ -156,14 +156,14 @@ class Acting:
         actor = next(actor for actor in self._idle if actor.num_adds < ADDS_AHEAD)
         self._idle.remove(actor)
         self.num_playing += 1
-        published = self._learning.published
+        published = self._learners.published
         published.is_taken = True
         play = actor.process.play.options(num_returns=2)
         blocks, ref = play.remote(published.ref, published.version)
         act = partial(self._played, actor, actor.process, blocks)
         self._calls.expect(ref, act, self._name(actor))
 
-    def _played(self, actor: Player, process: Process, blocks: Ref, ref: Ref) -> None:
+    def _played(self, actor: PlayerProcess, process: Process, blocks: Ref, ref: Ref) -> None:
         self.num_playing -= 1
         try:
             report: PlayReport = self._calls.answer(ref)
@@ -178,7 +178,7 @@ class Acting:
             self._journal.add_episode(replace(episode, frames=self.num_frames))
         if report.sent:
             actor.num_adds += 1
-            self._storage.add(actor.index, blocks, report, partial(_blocks_are_there, actor))
+            self._shards.add(actor.index, blocks, report, partial(_blocks_are_there, actor))
 
     # The evaluator
 
@@ -186,7 +186,7 @@ class Acting:
         """Start a process for the evaluator."""
         evaluator = self._evaluator
         evaluator.process = self._calls.spawn(EvaluatorWorker, self._config)
-        published = self._learning.published
+        published = self._learners.published
         weights = (published.ref, published.version)
         ref = evaluator.process.start.remote(state, evaluator.lasting, *weights)
         self._is_evaluating = True
@@ -219,7 +219,7 @@ class Acting:
 
     def _evaluate(self) -> None:
         self._is_evaluating = True
-        process, published = self._evaluator.process, self._learning.published
+        process, published = self._evaluator.process, self._learners.published
         ref = process.play.remote(published.ref, published.version, self.num_frames)
         self._calls.expect(ref, partial(self._evaluated, process), self._name(self._evaluator))
 
@@ -243,7 +243,10 @@ class Acting:
 
     def summary(self) -> dict[str, float | None]:
         """Return the latest summaries of the actors and of the evaluator."""
-        return {**self._evaluator.summary, **pooled([actor.summary for actor in self.actors])}
+        return {
+            **self._evaluator.summary,
+            **pooled_summaries([actor.summary for actor in self.actors]),
+        }
 
     def state_dict(self) -> State:
         """Return everything needed to go on in mid-episode, from all players that have started.
@@ -269,9 +272,9 @@ class Acting:
             "evaluator_lasting": _opened(self._evaluator.lasting),
         }
 
-    def _wholes(self, players: list[Player]) -> dict[Player, State | None]:
+    def _wholes(self, players: list[PlayerProcess]) -> dict[PlayerProcess, State | None]:
         """Ask players for their whole states in parallel; None if one never played or has died."""
-        found: dict[Player, State | None] = dict.fromkeys(players)
+        found: dict[PlayerProcess, State | None] = dict.fromkeys(players)
         for player in players:
             act = partial(self._whole_is_there, player, player.process, found)
             self._calls.expect(player.process.state_dict.remote(), act, self._name(player))
@@ -279,7 +282,11 @@ class Acting:
         return found
 
     def _whole_is_there(
-        self, player: Player, process: Process, found: dict[Player, State | None], ref: Ref
+        self,
+        player: PlayerProcess,
+        process: Process,
+        found: dict[PlayerProcess, State | None],
+        ref: Ref,
     ) -> None:
         try:
             found[player] = self._calls.answer(ref)
@@ -290,7 +297,7 @@ class Acting:
                 self._idle.remove(player)
                 self._replace_actor(player, process)
 
-    def _name(self, player: Player) -> str:
+    def _name(self, player: PlayerProcess) -> str:
         return "the evaluator" if player is self._evaluator else f"actor {player.index}"
 
     def load_state_dict(self, state: State) -> int:
@@ -308,7 +315,7 @@ class Acting:
         return self._num_dropped
 
 
-def pooled(summaries: list[dict[str, float | None]]) -> dict[str, float | None]:
+def pooled_summaries(summaries: list[dict[str, float | None]]) -> dict[str, float | None]:
     """Pool the actors' summaries: sums of plays, returns weighted by plays, means of the rest."""
     found: dict[str, float | None] = {}
     for name in dict.fromkeys(itertools.chain(*summaries)):
@@ -333,5 +340,5 @@ def _closed(lasting: State | None) -> bytes | None:
     return None if lasting is None else packed(lasting)
 
 
-def _blocks_are_there(actor: Player) -> None:
+def _blocks_are_there(actor: PlayerProcess) -> None:
     actor.num_adds -= 1

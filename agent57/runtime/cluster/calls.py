@@ -146,7 +146,7 @@ class Calls:
                 self._late.add(ref)
                 self._warn(
                     f"{who} has not come up for {self.limit_seconds:g} s: no node has a place for "
-                    f"it, or its environment hangs; it is still waited for"
+                    f"it, or its environment hangs; the run keeps waiting for it"
                 )
 
     def _has_expired(self, begun: float) -> bool:

@@ -21,15 +21,15 @@ from agent57.envs.make import check_env
 from agent57.nets.networks import make_networks
 from agent57.replay.block import Block, Layout, make_layout
 from agent57.replay.buffer import SamplesPerInsert
-from agent57.runtime.cluster.actors import Acting
+from agent57.runtime.cluster.actors import Players
 from agent57.runtime.cluster.calls import (
     LEAST_STORE_BYTES,
     Calls,
     check_resources,
     connected,
 )
-from agent57.runtime.cluster.learners import UPDATES_AHEAD, Learning
-from agent57.runtime.cluster.shards import Storage
+from agent57.runtime.cluster.learners import UPDATES_AHEAD, Learners
+from agent57.runtime.cluster.shards import Shards
 from agent57.runtime.cluster.totals import UNANSWERED, PartLost, Totals
 from agent57.runtime.cluster.workers import State
 from agent57.runtime.session import Session
@@ -57,12 +57,12 @@ class Cluster:
         self.totals = Totals()
         self.calls = calls
         faults = (self._last_checkpoint, warn)
-        self.storage = Storage(config, layout, self.calls, self.totals, *faults)
-        self.learning = Learning(
-            config, spec, device.type, self.calls, self.totals, self.storage, journal, *faults
+        self.shards = Shards(config, layout, self.calls, self.totals, *faults)
+        self.learners = Learners(
+            config, spec, device.type, self.calls, self.totals, self.shards, journal, *faults
         )
-        self.acting = Acting(
-            config, spec, layout, self.calls, self.totals, self.storage, self.learning, journal
+        self.players = Players(
+            config, spec, layout, self.calls, self.totals, self.shards, self.learners, journal
         )
         self._ratio = SamplesPerInsert(config.replay)
         self._is_started = False
@@ -72,11 +72,11 @@ class Cluster:
         if self._is_started:
             return
         self._is_started = True
-        self.storage.start()
-        self.learning.start(None)
-        for actor in self.acting.actors:
-            self.acting.start_actor(actor)
-        self.acting.start_evaluator()
+        self.shards.start()
+        self.learners.start(None)
+        for actor in self.players.actors:
+            self.players.start_actor(actor)
+        self.players.start_evaluator()
 
     def _last_checkpoint(self, part: str) -> Checkpoint:
         checkpoint = CheckpointStore(self._checkpoints, keep=1).load()
@@ -88,31 +88,31 @@ class Cluster:
 
     def call_all_who_may(self) -> None:
         """Call every part that is not too far ahead of the others."""
-        if self.calls.num_late >= len(self.acting.actors):
+        if self.calls.num_late >= len(self.players.actors):
             raise PartLost(
                 f"no actor came up within {self.calls.limit_seconds:g} s: no node has a place for "
                 f"one, or the environment hangs; raise cluster.answer_seconds if it is only slow"
             )
-        while self.acting.has_ready_actor and self._may_play():
-            self.acting.play()
-        while self.learning.num_under_way < UPDATES_AHEAD and self._num_owed():
-            self.learning.update()
-        self.learning.publish()
-        self.acting.evaluate()
+        while self.players.has_ready_actor and self._may_play():
+            self.players.play()
+        while self.learners.num_under_way < UPDATES_AHEAD and self._num_owed():
+            self.learners.update()
+        self.learners.publish()
+        self.players.evaluate()
 
     def _may_play(self) -> bool:
         """Whether one more actor may play without passing the run's end or the learner."""
-        config, num_playing = self._config, self.acting.num_playing
+        config, num_playing = self._config, self.players.num_playing
         steps_per_call = config.actor.pull_period * config.lanes_per_actor
         steps = self.totals.steps + num_playing * steps_per_call
-        if steps * self.acting.frames_per_step >= config.run.frames:
+        if steps * self.players.frames_per_step >= config.run.frames:
             return False
-        if not self.storage.has_windows:
+        if not self.shards.has_windows:
             return True  # a replay that was lost must be filled again
         # The learner may be behind by the windows of one call of each actor.
         windows_per_call = steps_per_call / config.sequence.replay_period
         slack = config.replay.samples_per_insert * windows_per_call * config.cluster.actors
-        num_windows = self.totals.windows + self.storage.windows_on_the_way
+        num_windows = self.totals.windows + self.shards.windows_on_the_way
         return self._ratio.may_insert(
             num_windows + round(num_playing * windows_per_call),
             self.totals.updates,
@@ -122,16 +122,16 @@ class Cluster:
 
     def _num_owed(self) -> int:
         """Return the number of updates that the inserted windows allow and no call makes yet."""
-        if not self.storage.has_windows:
+        if not self.shards.has_windows:
             return 0
-        num_updates = self.totals.updates + self.learning.num_under_way
+        num_updates = self.totals.updates + self.learners.num_under_way
         batch = self._config.learner.batch_size
         return self._ratio.updates_owed(self.totals.windows, num_updates, batch)
 
     @property
     def is_finished(self) -> bool:
         """Whether the run has all its frames, and has made the updates that they allow."""
-        has_frames = self.acting.num_frames >= self._config.run.frames
+        has_frames = self.players.num_frames >= self._config.run.frames
         return has_frames and not self._num_owed() and not self.calls.num_under_way
 
     # What others see
@@ -139,32 +139,32 @@ class Cluster:
     def counters(self) -> dict[str, int]:
         """Return the frames, steps and updates so far."""
         return {
-            "frames": self.acting.num_frames,
+            "frames": self.players.num_frames,
             "steps": self.totals.steps,
             "updates": self.totals.updates,
         }
 
     def summary(self) -> dict[str, float | None]:
         """Return the summaries of the parts for a line of metrics."""
-        return {**self.acting.summary(), **self.storage.summary(), **self.live()}
+        return {**self.players.summary(), **self.shards.summary(), **self.live()}
 
     def lanes(self) -> dict[str, list[State]]:
         """Describe what the first actor and the evaluator were doing when they last answered."""
-        return self.acting.lanes()
+        return self.players.lanes()
 
     def live(self) -> dict[str, float]:
         """Return figures about the present state of the cluster."""
-        totals, actors = self.totals, self.acting.actors
+        totals, actors = self.totals, self.players.actors
         ages = [totals.version - actor.version for actor in actors]
         found: dict[str, float] = {
             "actor/weights_age": float(np.mean(ages)),
-            "cluster/actors_playing": self.acting.num_playing,
-            "cluster/actors_held_back": self.acting.num_idle,
+            "cluster/actors_playing": self.players.num_playing,
+            "cluster/actors_held_back": self.players.num_idle,
             "cluster/actors_without_place": self.calls.num_patient,
-            "cluster/updates_under_way": self.learning.num_under_way,
+            "cluster/updates_under_way": self.learners.num_under_way,
             "cluster/adds_under_way": sum(actor.num_adds for actor in actors),
             "cluster/answers": self.calls.num_answers,
-            "cluster/publications": self.learning.num_publications,
+            "cluster/publications": self.learners.num_publications,
         }
         found |= {
             f"cluster/{name}": total
@@ -176,7 +176,7 @@ class Cluster:
             num_sampled = totals.updates * self._config.learner.batch_size
             found["cluster/samples_per_insert"] = num_sampled / num_paying
         for actor, age in zip(actors, ages, strict=True):
-            rate = actor.rate * self.acting.frames_per_step
+            rate = actor.rate * self.players.frames_per_step
             found[f"cluster/frames_per_second/{actor.index}"] = rate
             found[f"cluster/weights_age/{actor.index}"] = age
         return found
@@ -188,25 +188,25 @@ class Cluster:
         with _saving():
             self.calls.settle()
             return {
-                **self.acting.state_dict(),
-                "replay": self.storage.state_dict(),
-                "learner": self.learning.state_dict(),
+                **self.players.state_dict(),
+                "replay": self.shards.state_dict(),
+                "learner": self.learners.state_dict(),
                 "tally": asdict(self.totals),
             }
 
     def learner_state(self) -> State:
         """Return the state of the learner alone."""
-        return self.learning.state_dict()
+        return self.learners.state_dict()
 
     @property
     def oldest_block(self) -> int:
         """The lowest id of the replay's blocks at the time of `state_dict`."""
-        return self.storage.oldest_id
+        return self.shards.oldest_id
 
     def blocks(self, first_id: int) -> list[tuple[int, Block]]:
         """Return the ids and blocks at the time of `state_dict`, from `first_id` on."""
         with _saving():
-            return self.storage.blocks(first_id)
+            return self.shards.blocks(first_id)
 
     def load_state_dict(
         self, state: State, blocks: Iterable[tuple[int, bytes]], first_block: int
@@ -216,19 +216,19 @@ class Cluster:
         for name, total in state["tally"].items():
             setattr(self.totals, name, int(total))
         with _running():
-            self.storage.load_state_dict(state["replay"], blocks, first_block)
-            self.learning.start(state["learner"])
-            return self.acting.load_state_dict(state)
+            self.shards.load_state_dict(state["replay"], blocks, first_block)
+            self.learners.start(state["learner"])
+            return self.players.load_state_dict(state)
 
     def close(self) -> None:
         """End all processes."""
-        parts = (self.acting, self.storage, self.learning)
+        parts = (self.players, self.shards, self.learners)
         for process in (process for part in parts for process in part.processes()):
             self.calls.end(process)
 
 
 @contextmanager
-def joined(
+def joined_ray(
     config: Config, address: str, device: torch.device, warn: Callable[[str], None]
 ) -> Iterator[None]:
     """Join the Ray at `address` or start one, and check that it has room for the run."""
@@ -269,7 +269,7 @@ def train(parts: Cluster, journal: Journal, session: Session) -> None:
         while not parts.is_finished and not session.is_stopping:
             parts.call_all_who_may()
             parts.calls.take_in()
-            if journal.is_due(parts.acting.num_frames):
+            if journal.is_due(parts.players.num_frames):
                 journal.write(parts.counters(), parts.summary())
             session.tick(parts)
 
@@ -280,7 +280,7 @@ def _running() -> Iterator[None]:
     try:
         yield
     except UNANSWERED as error:
-        raise PartLost(f"a process that the run cannot do without died: {error}") from error
+        raise PartLost(f"a process that the run needs has died: {error}") from error
 
 
 @contextmanager
@@ -289,4 +289,4 @@ def _saving() -> Iterator[None]:
     try:
         yield
     except UNANSWERED as error:
-        raise InterruptedError(f"a process died meanwhile: {error}") from error
+        raise InterruptedError(f"a process died while the run was saved: {error}") from error

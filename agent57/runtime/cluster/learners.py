@@ -14,7 +14,7 @@ from functools import partial
 from agent57.config import Config
 from agent57.data_parallel import LearnerMissing
 from agent57.runtime.cluster.calls import Calls, Process, Ref
-from agent57.runtime.cluster.shards import Part, Storage
+from agent57.runtime.cluster.shards import Part, Shards
 from agent57.runtime.cluster.totals import MAX_FAILURES, Died, PartLost, Totals
 from agent57.runtime.cluster.workers import LearnerWorker, State
 from agent57.storage.checkpoint import Checkpoint
@@ -34,7 +34,7 @@ class Draw:
 
 
 @dataclass(slots=True)
-class Published:
+class NewestWeights:
     """The newest weights in the store of objects."""
 
     ref: Ref
@@ -43,10 +43,10 @@ class Published:
     since: float = field(default_factory=time.monotonic)  # time of publication, monotonic
 
 
-class Learning:
+class Learners:
     """All learners. `last_checkpoint` is called when they have to be restored."""
 
-    published: Published
+    published: NewestWeights
     _meeting: tempfile.TemporaryDirectory[str]  # folder in which several learners form a group
 
     def __init__(
@@ -56,7 +56,7 @@ class Learning:
         device: str,
         calls: Calls,
         totals: Totals,
-        storage: Storage,
+        shards: Shards,
         journal: Journal,
         last_checkpoint: Callable[[str], Checkpoint],
         warn: Callable[[str], None],
@@ -66,7 +66,7 @@ class Learning:
         self._device = device
         self._calls = calls
         self._totals = totals
-        self._storage = storage
+        self._shards = shards
         self._journal = journal
         self._last_checkpoint = last_checkpoint
         self._warn = warn
@@ -89,7 +89,7 @@ class Learning:
         self._calls.answers([p.start.remote(*start, r) for r, p in enumerate(self._learners)])
         weights, ref = self._learners[0].weights.options(num_returns=2).remote()
         self._totals.updates = self._calls.answer(ref)
-        self.published = Published(weights, self._totals.version)
+        self.published = NewestWeights(weights, self._totals.version)
 
     def processes(self) -> list[Process]:
         """Processes of all learners."""
@@ -109,7 +109,7 @@ class Learning:
         num_windows = self._config.learner.batch_size // len(self._learners)
         done, failed = partial(self._drawn, draw), partial(self._failed, draw)
         for _ in self._learners:
-            draw.shares.append(self._storage.draw(num_windows, done, failed))
+            draw.shares.append(self._shards.draw(num_windows, done, failed))
         draw.num_awaited = sum(len(parts) for parts in draw.shares)
 
     def _failed(self, draw: Draw) -> None:
@@ -140,7 +140,7 @@ class Learning:
         if draw.is_void:
             return
         for part, new in zip(parts, priorities, strict=True):
-            self._storage.reprioritise(part, new)
+            self._shards.reprioritise(part, new)
         draw.num_awaited -= 1
         if not draw.num_awaited:
             self._draws.remove(draw)
@@ -174,7 +174,7 @@ class Learning:
         if learner is self._learners[0]:
             self._is_publishing = False
             self.num_publications += 1
-            self.published = Published(weights, num_updates + self._totals.lost_updates)
+            self.published = NewestWeights(weights, num_updates + self._totals.lost_updates)
 
     # Faults and records
 

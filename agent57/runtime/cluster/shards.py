@@ -53,7 +53,7 @@ class Part:
     arrays: Ref
 
 
-class Storage:
+class Shards:
     """All shards. `last_checkpoint` is called when a shard has to be restored."""
 
     def __init__(

@@ -35,9 +35,6 @@ from agent57.video.lane_files import SHOWN_LANES
 Arrays = dict[str, np.ndarray]
 State = dict[str, Any]
 
-# The axis of a batch's windows, by field; axis 1 in all other fields.
-WINDOW_AXIS = {"arm": 0, "start": 0, "key": 0, "probability": 0, "state": 2}
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlayReport:
@@ -88,19 +85,6 @@ def tensors_of(arrays: Mapping[str, np.ndarray]) -> dict[str, torch.Tensor]:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UserWarning)  # torch warns that they are not writable
         return {name: torch.from_numpy(array) for name, array in arrays.items()}
-
-
-def joined(parts: list[Arrays]) -> Batch:
-    """Join the windows of several batches into one batch."""
-    if len(parts) == 1:
-        return Batch(**tensors_of(parts[0]))
-    whole = {
-        field.name: np.concatenate(
-            [part[field.name] for part in parts], axis=WINDOW_AXIS.get(field.name, 1)
-        )
-        for field in fields(Batch)
-    }
-    return Batch(**tensors_of(whole))
 
 
 def on_cpu(tree: Any) -> Any:  # noqa: ANN401
@@ -343,7 +327,7 @@ class LearnerWorker:
 
     def update(self, *parts: Arrays) -> Any:  # noqa: ANN401
         """Update on the windows of all parts; return metrics, then keys and priorities by part."""
-        update = self._learner.update(joined(list(parts)))
+        update = self._learner.update(Batch.joined([Batch(**tensors_of(part)) for part in parts]))
         sizes = [len(part["key"]) for part in parts]
         split = np.split(update.priorities.numpy(), np.cumsum(sizes)[:-1])
         answers = [(part["key"], values) for part, values in zip(parts, split, strict=True)]

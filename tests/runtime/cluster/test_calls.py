@@ -89,10 +89,10 @@ def test_a_run_outlives_each_of_its_processes_and_learns(
     )
     when(
         {
-            1000: lambda parts: kill(parts.acting.actors[1].process),
-            2000: lambda parts: kill(parts.acting.processes()[-1]),
-            3000: lambda parts: kill(parts.storage.processes()[0]),
-            4000: lambda parts: kill(parts.learning.processes()[0]),
+            1000: lambda parts: kill(parts.players.actors[1].process),
+            2000: lambda parts: kill(parts.players.processes()[-1]),
+            3000: lambda parts: kill(parts.shards.processes()[0]),
+            4000: lambda parts: kill(parts.learners.processes()[0]),
         },
         monkeypatch,
     )
@@ -137,7 +137,7 @@ def test_a_run_outlives_processes_that_hang_and_stops_without_them(
 
     def hang(parts: Cluster, player: int, limit_seconds: float) -> None:
         parts.calls.limit_seconds = limit_seconds
-        hung.append(pid_of(parts.acting.processes()[player]))
+        hung.append(pid_of(parts.players.processes()[player]))
         os.kill(hung[-1], signal.SIGSTOP)
 
     def hang_and_stop(parts: Cluster) -> None:

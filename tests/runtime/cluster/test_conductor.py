@@ -74,7 +74,7 @@ def weights_of(play: Play) -> list[float]:
 
 
 def waiting(play: Play) -> int:
-    return sum(actor.waiting for actor in play.cluster.acting.actors)
+    return sum(actor.waiting for actor in play.cluster.players.actors)
 
 
 @pytest.mark.parametrize("config", [CONFIG, SHARDED, MEME])
@@ -140,8 +140,8 @@ def test_batches_are_drawn_before_the_learner_needs_them(tmp_path: Path) -> None
     seen = []
 
     def until(cluster: Any) -> bool:
-        if cluster.totals.updates > 5 and cluster.acting.num_frames < 225:
-            seen.append(cluster.learning.num_under_way)
+        if cluster.totals.updates > 5 and cluster.players.num_frames < 225:
+            seen.append(cluster.learners.num_under_way)
         return cluster.is_finished
 
     play.run(until)
@@ -152,7 +152,7 @@ def test_versions_of_the_weights_are_as_far_apart_as_asked_for(tmp_path: Path) -
     play = Play(cluster_config(cluster={"publish_seconds": 1e6}), tmp_path)
     play.run()
     assert play.cluster.totals.updates > 0
-    assert play.cluster.learning.published.version == 0
+    assert play.cluster.learners.published.version == 0
 
 
 def test_weights_are_published_once_per_version_and_only_when_wanted(tmp_path: Path) -> None:
@@ -166,7 +166,7 @@ def test_weights_are_published_once_per_version_and_only_when_wanted(tmp_path: P
     assert live["cluster/publications"] == learner.log.count("weights") - 1  # the first is given
     calls = sum(len(p.log) for p in play.calls.living(ActorWorker))
     assert live["cluster/answers"] > calls
-    versions = [actor.version for actor in play.cluster.acting.actors]
+    versions = [actor.version for actor in play.cluster.players.actors]
     assert min(versions) > 0
 
 
@@ -175,7 +175,7 @@ def test_shards_together_are_drawn_from_like_one_replay_by_law(tmp_path: Path) -
     play = Play(changed(SHARDED, run={"frames": 480}), tmp_path)
     play.run(lambda cluster: cluster.totals.windows > 60)
     play.calls.settle()
-    storage = play.cluster.storage
+    storage = play.cluster.shards
     shards = play.calls.living(ShardWorker)
     weights = np.array(weights_of(play))
     counts, totals = np.zeros(2), np.zeros(2)
@@ -194,7 +194,7 @@ def test_shards_together_are_drawn_from_like_one_replay_by_law(tmp_path: Path) -
 def test_an_actor_that_dies_is_replaced_and_counted(tmp_path: Path) -> None:
     play = Play(CONFIG, tmp_path)
     play.run(lambda cluster: cluster.totals.steps >= 150)
-    actor = play.cluster.acting.actors[0]
+    actor = play.cluster.players.actors[0]
     assert actor.lasting is not None
     before, lost = unpacked(actor.lasting), actor.waiting
     actor.process.is_dead = True
@@ -217,7 +217,7 @@ def test_an_actor_that_dies_again_and_again_ends_the_run(tmp_path: Path) -> None
     play.run(lambda cluster: cluster.totals.steps >= 100)
 
     def kill(cluster: Any) -> bool:
-        cluster.acting.actors[1].process.is_dead = True
+        cluster.players.actors[1].process.is_dead = True
         return cluster.is_finished
 
     with pytest.raises(PartLost, match=f"actor 1 died {MAX_FAILURES} times in a row"):
@@ -227,13 +227,13 @@ def test_an_actor_that_dies_again_and_again_ends_the_run(tmp_path: Path) -> None
 def test_an_evaluator_that_dies_goes_on_with_its_bandit(tmp_path: Path) -> None:
     play = Play(cluster_config(run={"frames": 960}), tmp_path)
     play.run(lambda cluster: cluster.totals.steps >= 480)
-    before = play.cluster.acting.summary()["evaluator/return"]
+    before = play.cluster.players.summary()["evaluator/return"]
     num_before = sum(e.source == "evaluator" for e in play.journal.episodes)
     (victim,) = play.calls.living(EvaluatorWorker)
     victim.is_dead = True
     play.run(lambda cluster: cluster.totals.evaluator_restarts == 1)
     play.calls.settle()
-    assert play.cluster.acting.summary()["evaluator/return"] == before
+    assert play.cluster.players.summary()["evaluator/return"] == before
     (successor,) = play.calls.living(EvaluatorWorker)
     *_, version = successor.heard["start"]
     assert version > 0  # of the weights it takes over with
@@ -290,11 +290,11 @@ def test_a_replay_that_is_empty_again_is_filled_again(tmp_path: Path) -> None:
     play.run(lambda cluster: cluster.totals.updates >= 5)
     play.calls.settle()
     play.calls.living(ShardWorker)[0].is_dead = True
-    play.cluster.storage.state_dict()  # calls every shard, and so notices the dead one
+    play.cluster.shards.state_dict()  # calls every shard, and so notices the dead one
     play.cluster.totals.windows += 1000  # of which the learner has seen none
-    assert not play.cluster.storage.has_windows
+    assert not play.cluster.shards.has_windows
     play.cluster.call_all_who_may()
-    assert play.cluster.acting.num_playing > 0
+    assert play.cluster.players.num_playing > 0
 
 
 def test_a_shard_that_dies_again_and_again_ends_the_run(tmp_path: Path) -> None:
@@ -330,12 +330,12 @@ def test_nothing_is_lost_if_a_shard_dies_with_blocks_on_their_way(tmp_path: Path
     play.run(lambda cluster: cluster.totals.steps >= 150)
     save(play, tmp_path)
     play.run(lambda cluster: cluster.live()["cluster/adds_under_way"] > 0)
-    assert play.cluster.storage.windows_on_the_way >= 0
+    assert play.cluster.shards.windows_on_the_way >= 0
     play.calls.living(ShardWorker)[0].is_dead = True
     play.run()
     totals = play.cluster.totals
     assert held(play) + waiting(play) + totals.lost_transitions == totals.steps
-    assert play.cluster.storage.windows_on_the_way == 0
+    assert play.cluster.shards.windows_on_the_way == 0
 
 
 def test_blocks_that_went_with_a_node_are_counted_as_lost(tmp_path: Path) -> None:
@@ -362,13 +362,13 @@ def test_a_learner_that_dies_is_back_as_of_the_last_checkpoint(
     save(play, tmp_path)
     saved = play.cluster.totals.updates
     play.run(lambda cluster: cluster.totals.updates >= saved + 7)
-    version = play.cluster.learning.published.version
+    version = play.cluster.learners.published.version
     play.calls.living(LearnerWorker)[0].is_dead = True
     play.run(lambda cluster: cluster.totals.learner_restarts == 1)
     totals = play.cluster.totals
     assert totals.updates == saved
     assert totals.lost_updates >= 7
-    assert play.cluster.learning.published.version >= version  # or old weights would seem newer
+    assert play.cluster.learners.published.version >= version  # or old weights would seem newer
     play.run()
     assert "the learner died" in play.said[0]
     worker = play.calls.living(LearnerWorker)[0].worker
@@ -463,13 +463,13 @@ def test_an_actor_without_a_place_does_not_hold_the_others_up(tmp_path: Path) ->
     def others(answers: list[Any]) -> Any:
         return next((a for a in answers if a not in play.calls.patient), answers[0])
 
-    play.cluster.acting.actors[0].process.is_dead = True
+    play.cluster.players.actors[0].process.is_dead = True
     play.calls.choose = others
     play.run(lambda cluster: cluster.totals.steps >= 250)
     assert play.cluster.live()["cluster/actors_without_place"] == 1
     save(play, tmp_path)
     other = load(CONFIG, tmp_path)
-    assert other.cluster.acting.actors[0].lasting is not None
+    assert other.cluster.players.actors[0].lasting is not None
     other.run()
     assert other.cluster.totals.steps >= CONFIG.run.frames
 
@@ -485,7 +485,7 @@ def test_a_checkpoint_during_which_a_process_dies_is_not_written(tmp_path: Path)
         raise Died("in the midst of it")
 
     victim.worker.state_dict = die
-    with pytest.raises(OSError, match="a process died meanwhile: in the midst of it"):
+    with pytest.raises(OSError, match="a process died while the run was saved: in the midst of it"):
         play.cluster.state_dict()
     play.run()
     assert play.cluster.totals.shard_restarts == 1
@@ -505,7 +505,7 @@ def test_a_learner_that_cannot_be_brought_back_ends_the_run(tmp_path: Path) -> N
 
     play.calls.spawn = stillborn
     play.calls.living(LearnerWorker)[0].is_dead = True
-    with pytest.raises(PartLost, match="a process that the run cannot do without died"):
+    with pytest.raises(PartLost, match="a process that the run needs has died"):
         train(play.cluster, play.journal, Sitting())
 
 
@@ -513,7 +513,7 @@ def test_players_that_die_at_a_checkpoint_are_replaced_and_it_goes_on(tmp_path: 
     play = Play(CONFIG, tmp_path)
     play.run(lambda cluster: cluster.totals.steps >= 100)
     play.calls.settle()
-    acting = play.cluster.acting
+    acting = play.cluster.players
     dead = [acting.processes()[0], acting.processes()[-1]]
     for process in dead:
         process.is_dead = True
@@ -535,7 +535,7 @@ def test_a_run_that_stops_starts_no_evaluator_anew(tmp_path: Path) -> None:
     play.run(lambda cluster: cluster.totals.steps >= 100)
     play.calls.settle()
     play.calls.is_stopping = lambda: True
-    evaluator = play.cluster.acting.processes()[-1]
+    evaluator = play.cluster.players.processes()[-1]
     evaluator.is_dead = True
     assert play.cluster.state_dict()["evaluator"] is None
-    assert play.cluster.acting.processes()[-1] is evaluator
+    assert play.cluster.players.processes()[-1] is evaluator

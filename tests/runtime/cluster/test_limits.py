@@ -105,7 +105,7 @@ def test_an_actor_that_does_not_come_up_is_named_once(ray: SilentRay) -> None:
         calls.take_in()
     assert said == [
         "actor 4 has not come up for 0.1 s: no node has a place for it, or its environment hangs; "
-        "it is still waited for"
+        "the run keeps waiting for it"
     ]
     assert calls.num_late == 1
     ray.ready = {"start"}

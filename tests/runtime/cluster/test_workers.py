@@ -20,7 +20,6 @@ from agent57.runtime.cluster.workers import (
     PlayReport,
     ShardWorker,
     arrays_of,
-    joined,
     on_cpu,
     tensors_of,
     unpacked,
@@ -180,10 +179,11 @@ def test_parts_of_a_batch_are_joined_window_by_window() -> None:
                 for f in fields(Batch)
             }
         )
-    both = joined(parts)
+    batches = [Batch(**tensors_of(part)) for part in parts]
+    both = Batch.joined(batches)
     for field in fields(Batch):
         assert torch.equal(getattr(both, field.name), getattr(whole, field.name)), field.name
-    assert torch.equal(joined(parts[:1]).key, whole.key[:3])
+    assert torch.equal(Batch.joined(batches[:1]).key, whole.key[:3])
 
 
 def test_an_update_is_that_of_a_learner_and_answers_by_part() -> None:
