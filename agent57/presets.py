@@ -157,11 +157,17 @@ def _laptop(config: Config) -> Config:
 def _laptop_pixels(config: Config) -> Config:
     """Images at laptop scale: long episodes, many frames and a slow network.
 
-    MEME acts on its values here: its distilled policy learned nothing in 700,000 frames of Pong.
+    Returns are Peng's Q(lambda) in place of Retrace, whose traces are cut where several buttons do
+    the same: Pong and Breakout are learned in a fraction of the frames. MEME acts on its values
+    here: its distilled policy learned nothing in 700,000 frames of Pong.
     """
+    learner = config.learner
+    is_cut = learner.loss == "retrace"
     return replace(
         config,
         family=_family(config.family, FAINT_BETAS, (0.99, 0.985, 0.97)),
+        # Each lane plays every arm once before its bandit chooses: in Pong for 600,000 frames.
+        controller=replace(config.controller, sweep="staggered"),
         evaluator_controller=replace(config.evaluator_controller, window=50),
         network=replace(
             config.network,
@@ -171,7 +177,14 @@ def _laptop_pixels(config: Config) -> Config:
         ),
         sequence=_shorter(config.sequence, 2),
         replay=replace(config.replay, capacity=100_000, min_windows=500, samples_per_insert=8.0),
-        learner=replace(config.learner, batch_size=8, policy="values"),
+        learner=replace(
+            learner,
+            loss="peng" if is_cut else learner.loss,
+            trace_decay=0.8 if is_cut else learner.trace_decay,
+            batch_size=8,
+            policy="values",
+            novelty_steps=2,
+        ),
         curiosity=replace(config.curiosity, memory_size=30_000),
     )
 
@@ -201,6 +214,8 @@ def _desktop_pixels(config: Config) -> Config:
         network=small.network,
         learner=replace(
             config.learner,
+            loss=small.learner.loss,
+            trace_decay=small.learner.trace_decay,
             policy=small.learner.policy,
             td_scale="both",
             cross_mixture=0.5 if config.family.arms > 1 else 1.0,

@@ -32,7 +32,8 @@ SETTINGS = {
     "network.view_gain", "network.head_slope", "sequence.trace_length", "sequence.replay_period",
     "sequence.burn_in", "replay.capacity", "replay.min_windows", "replay.samples_per_insert",
     "learner.batch_size", "learner.learning_rate", "learner.adam_epsilon", "learner.target_period",
-    "learner.compile", "learner.td_scale", "learner.policy", "controller.window",
+    "learner.compile", "learner.td_scale", "learner.policy", "learner.loss", "learner.trace_decay",
+    "learner.novelty_steps", "controller.window", "controller.sweep",
     "evaluator_controller.window",
     "evaluator.lanes", "actor.lanes", "actor.epsilon_alpha", "actor.pull_period",
     "curiosity.memory_size", "curiosity.warmup_steps", "curiosity.kernel_epsilon",
@@ -50,6 +51,16 @@ SETTINGS = {
 def test_a_scale_leaves_the_algorithm_alone(agent: str, scale: str, kind: Kind) -> None:
     changed = difference(make_config(agent, scale, kind), PRESETS[agent])
     assert set(changed) <= SETTINGS
+
+
+@pytest.mark.parametrize("agent", PRESETS)
+def test_peng_takes_the_place_of_retrace_and_of_nothing_else_on_images(agent: str) -> None:
+    loss = PRESETS[agent].learner.loss
+    for scale in ("laptop", "desktop"):
+        expected = "peng" if loss == "retrace" else loss
+        assert make_config(agent, scale, "pixels").learner.loss == expected
+        assert make_config(agent, scale, "grid").learner.loss == loss
+    assert make_config(agent, "paper", "pixels").learner.loss == loss
 
 
 @pytest.mark.parametrize("kind", KINDS)
