@@ -1,7 +1,7 @@
 """One update from one batch of windows.
 
 - Q^e and Q^i learn by transformed Retrace, each from its own reward, under one shared policy: the
-  epsilon-greedy policy of their online mixture (or n-step double Q for R2D2, or parts of MEME)
+  epsilon-greedy policy of their online mixture (`learner.loss` chooses other returns)
 - one Adam and one norm clip per network; target networks copied every `target_period` updates
 - inverse dynamics and RND learn from the last valid steps of each window
 - new priorities come from delta^e + beta_j delta^i
@@ -305,7 +305,7 @@ class Learner:
 
         def recognised() -> Tensor:
             embedded = embedding(seen).unflatten(0, row.shape)
-            return embedding.logits_between(embedded[1:], embedded[:-1]).flatten(0, 1)
+            return embedding.action_logits(embedded[1:], embedded[:-1]).flatten(0, 1)
 
         logits, errors = self._side_by_side([recognised, lambda: rnd(seen[: len(action)])])
         losses = {

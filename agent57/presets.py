@@ -158,8 +158,8 @@ def _laptop_pixels(config: Config) -> Config:
     """Images at laptop scale: long episodes, many frames and a slow network.
 
     Returns are Peng's Q(lambda) in place of Retrace, whose traces are cut where several buttons do
-    the same: Pong and Breakout are learned in a fraction of the frames. MEME acts on its values
-    here: its distilled policy learned nothing in 700,000 frames of Pong.
+    the same. MEME acts on its values here: its distilled policy learned nothing in 700,000 frames
+    of Pong.
     """
     learner = config.learner
     is_cut = learner.loss == "retrace"
@@ -209,13 +209,12 @@ def _desktop_pixels(config: Config) -> Config:
     return replace(
         small,
         family=_family(_log_linear(config.family), WIDE_BETAS, (0.997, 0.99, 0.97)),
+        controller=config.controller,
         sequence=config.sequence,
         replay=replace(config.replay, min_windows=1000),
         network=small.network,
         learner=replace(
             config.learner,
-            loss=small.learner.loss,
-            trace_decay=small.learner.trace_decay,
             policy=small.learner.policy,
             td_scale="both",
             cross_mixture=0.5 if config.family.arms > 1 else 1.0,

@@ -47,10 +47,10 @@ def in_turn(pieces: Sequence[Callable[[], Output]]) -> list[Output]:
 class SideBySide:
     """Runs pieces that need nothing of each other on two threads, if torch has two on a CPU.
 
-    The threads of OpenMP meet after each operation, and our operations are small: two threads take
-    longer than one. Whole networks side by side meet once, and each is computed with half of the
-    threads. Which thread computes a piece does not depend on how fast the others are. On a GPU
-    nothing is gained, and code that is compiled has threads of its own.
+    The threads of OpenMP meet after each operation, and our operations are small: on vectors two
+    threads take longer than one. Whole networks side by side meet once, and each is computed with
+    half of the threads. Which thread computes a piece does not depend on how fast the others are.
+    On a GPU nothing is gained, and code that is compiled has threads of its own.
     """
 
     def __init__(self, device: torch.device, *, is_compiled: bool = False) -> None:

@@ -273,7 +273,12 @@ def test_lanes_are_spread_evenly() -> None:
         ("cluster", "dashboard", 1, "cluster.dashboard must be true or false, got 1"),
         ("family", "betas", 0.5, "family.betas must be a list, got 0.5"),
         ("network", "channels", [1, 2, "x"], "network.channels must be a whole number, got 'x'"),
-        ("learner", "loss", ["retrace"], "learner.loss must be one of retrace, n_step"),
+        (
+            "learner",
+            "loss",
+            ["retrace"],
+            "learner.loss must be one of retrace, peng, soft_watkins, n_step",
+        ),
     ],
 )
 def test_values_of_the_wrong_type_are_named(section, name, value, words) -> None:

@@ -1,7 +1,9 @@
 """One update: first the whole update by definition, then the paper's properties by law."""
 
 import copy
+from collections.abc import Iterator
 from dataclasses import replace
+from typing import Any
 
 import pytest
 import torch
@@ -94,7 +96,9 @@ def test_an_update_by_definition(clip_norm: float) -> None:
             before.append(batch.observation[row, column])
             after.append(batch.observation[row + 1, column])
             action.append(batch.action[row, column])
-    logits = expected.embedding.action_logits(torch.stack(before), torch.stack(after))
+    logits = expected.embedding.action_logits(
+        expected.embedding(torch.stack(before)), expected.embedding(torch.stack(after))
+    )
     inverse = F.cross_entropy(logits, torch.stack(action))
     rnd = expected.rnd(torch.stack(after)).mean()
 
@@ -661,3 +665,31 @@ def test_two_threads_make_the_same_update_as_one(agent: str) -> None:
     finally:
         torch.set_num_threads(number)
     assert same_tree(*results)
+
+
+@pytest.fixture
+def _two_threads() -> Iterator[None]:
+    number = torch.get_num_threads()
+    torch.set_num_threads(2)
+    yield
+    torch.set_num_threads(number)
+
+
+@pytest.mark.usefixtures("_two_threads")
+def test_an_update_has_half_of_the_threads_between_networks_too(monkeypatch) -> None:
+    seen = []
+
+    def recorded(*args: Any, **kwargs: Any) -> Tensor:
+        seen.append(torch.get_num_threads())
+        return td_errors(*args, **kwargs)
+
+    monkeypatch.setattr("agent57.learner.td_errors", recorded)
+    learner = Learner(CONFIG, make_networks(CONFIG, SPEC), CPU)
+    learner.update(random_batch(CONFIG, LENGTHS))
+    assert seen == [1]
+    assert torch.get_num_threads() == 2
+    broken = random_batch(CONFIG, LENGTHS)
+    broken.extrinsic[0, 0] = float("nan")
+    with pytest.raises(NonFiniteUpdate):
+        learner.update(broken)
+    assert torch.get_num_threads() == 2

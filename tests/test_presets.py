@@ -1,5 +1,6 @@
 """Presets and scales as a way to make configurations. Their values: tests/paper/test_presets.py."""
 
+import itertools
 from dataclasses import replace
 from typing import get_args
 
@@ -21,7 +22,7 @@ from agent57.presets import (
 )
 
 KINDS = get_args(Kind)
-# What laptop scale may change. The algorithm stays: its controllers, networks, losses and curves.
+# What scales may change. The rest of the algorithm stays: its rewards, controllers and curves.
 SETTINGS = {
     "family.arms", "family.betas", "family.discounts", "family.max_gamma", "family.middle_gamma",
     "family.min_gamma",
@@ -56,11 +57,13 @@ def test_a_scale_leaves_the_algorithm_alone(agent: str, scale: str, kind: Kind) 
 @pytest.mark.parametrize("agent", PRESETS)
 def test_peng_takes_the_place_of_retrace_and_of_nothing_else_on_images(agent: str) -> None:
     loss = PRESETS[agent].learner.loss
-    for scale in ("laptop", "desktop"):
-        expected = "peng" if loss == "retrace" else loss
-        assert make_config(agent, scale, "pixels").learner.loss == expected
-        assert make_config(agent, scale, "grid").learner.loss == loss
-    assert make_config(agent, "paper", "pixels").learner.loss == loss
+    on_images = make_config(agent, "laptop", "pixels").learner
+    assert on_images.loss == ("peng" if loss == "retrace" else loss)
+    assert on_images.trace_decay == (0.8 if loss == "retrace" else 0.95)
+    for scale, kind in itertools.product(SCALES, KINDS):
+        if (scale, kind) != ("laptop", "pixels"):
+            learner = make_config(agent, scale, kind).learner
+            assert (learner.loss, learner.trace_decay) == (loss, 0.95)
 
 
 @pytest.mark.parametrize("kind", KINDS)

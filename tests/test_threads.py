@@ -64,6 +64,32 @@ def test_threads_of_torch_are_as_before_even_after_a_failure() -> None:
         assert torch.get_num_threads() == before
 
 
+@pytest.mark.usefixtures("_two_threads")
+def test_halved_threads_last_until_the_outermost_end_even_after_a_failure() -> None:
+    both = SideBySide(CPU)
+    with both.halved():
+        assert torch.get_num_threads() == 1
+        with both.halved():
+            names = both([lambda: threading.current_thread().name] * 2)
+        assert torch.get_num_threads() == 1
+    assert names[0] != names[1]
+    assert torch.get_num_threads() == 2
+    with pytest.raises(RuntimeError, match="broken"), both.halved():
+        raise RuntimeError("broken")
+    assert torch.get_num_threads() == 2
+
+
+@pytest.mark.usefixtures("_restored_threads")
+def test_one_thread_is_not_halved() -> None:
+    torch.set_num_threads(2)
+    both = SideBySide(CPU)
+    torch.set_num_threads(1)
+    with both.halved():
+        names = both([lambda: threading.current_thread().name] * 2)
+        assert torch.get_num_threads() == 1
+    assert names[0] == names[1]
+
+
 def test_no_piece_is_recorded_for_gradients() -> None:
     weight = torch.ones(3, requires_grad=True)
     with torch.inference_mode():

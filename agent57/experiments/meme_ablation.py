@@ -21,7 +21,7 @@ from agent57.experiments.experiment import (
     Results,
     unchanged,
 )
-from agent57.presets import Change
+from agent57.presets import Change, make_config
 
 TASKS = chosen_tasks("CartPole-v1,MiniGrid-DoorKey-8x8-v0,MiniGrid-MultiRoom-N4-S5-v0,pong")
 LEVELS = (0.5, 0.9)  # on a scale where random play is 0 and the target is 1
@@ -39,8 +39,10 @@ def no_normalised_errors(config: Config) -> Config:
 
 
 def no_soft_watkins(config: Config) -> Config:
-    """Learn from Retrace."""
-    return replace(config, learner=replace(config.learner, loss="retrace"))
+    """Learn from the returns of agent57."""
+    theirs = make_config("agent57", config.run.scale, config.run.kind).learner
+    learner = replace(config.learner, loss=theirs.loss, trace_decay=theirs.trace_decay)
+    return replace(config, learner=learner)
 
 
 def no_cross_mixture(config: Config) -> Config:

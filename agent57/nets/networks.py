@@ -116,15 +116,13 @@ class Embedding(nn.Module):
         return self.project(self.trunk(prepared))
 
     def action_logits(
-        self, before: Float[Tensor, "N *shape"], after: Float[Tensor, "N *shape"]
-    ) -> Float[Tensor, "N A"]:
-        """Unnormalised log-probabilities of the action that led from `before` to `after`."""
-        return self.logits_between(self(before), self(after))
-
-    def logits_between(
         self, before: Float[Tensor, "*rows D"], after: Float[Tensor, "*rows D"]
     ) -> Float[Tensor, "*rows A"]:
-        """The same logits from embeddings: those of a row serve the steps to it and from it."""
+        """Return unnormalised log-probabilities of the actions between states.
+
+        The states are given by their embeddings, because the state after a step is also the state
+        before the next one.
+        """
         return self.inverse(torch.cat([before, after], dim=-1))
 
 

@@ -56,7 +56,7 @@ def count_sizes(config: Config, spec: EnvSpec) -> Sizes:
 
     with saved_tensors_hooks(keep, lambda tensor: tensor):
         forward, backward = _flops(values)
-    act_flops, novelty_flops, embedding_bytes = forward, 0, 0
+    act_flops, novelty_flops, embed_flops, embedding_bytes = forward, 0, 0, 0
     trained: list[nn.Module] = [networks.value]
     embedding, rnd, frames = networks.embedding, networks.rnd, observation[0]
     if embedding is not None and rnd is not None:
@@ -64,6 +64,7 @@ def count_sizes(config: Config, spec: EnvSpec) -> Sizes:
         embedding_bytes = _bytes(embedding)
         act_flops += _flops(lambda: embedding(frames).sum())[0]
         act_flops += _flops(lambda: rnd(frames).sum())[0]
+        embed_flops = sum(_flops(lambda: embedding(frames).sum()))
         novelty_flops = sum(_flops(lambda: _recognised(embedding, frames)))
         novelty_flops += sum(_flops(lambda: rnd(frames).sum()))
     batch_size, rows = config.learner.batch_size, config.sequence.window_length + 1
@@ -74,7 +75,8 @@ def count_sizes(config: Config, spec: EnvSpec) -> Sizes:
         trained_bytes=sum(_bytes(module) for module in trained),
         target_bytes=_bytes(networks.value),
         act_flops=act_flops,
-        update_flops=batch_size * (rows * (2 * forward + backward) + num_novel * novelty_flops),
+        update_flops=batch_size
+        * (rows * (2 * forward + backward) + num_novel * novelty_flops + embed_flops),
         activation_bytes=batch_size * rows * sum(kept.values()),
         batch_bytes=batch_size * rows * spec.observation_bytes,
         state_bytes=networks.num_cores * 2 * networks.state_size * 4,
@@ -82,9 +84,9 @@ def count_sizes(config: Config, spec: EnvSpec) -> Sizes:
 
 
 def _recognised(embedding: Embedding, frames: Tensor) -> Tensor:
-    """Inverse dynamics embeds each row once, for the steps to it and from it."""
+    """Return the sum of the action logits of frames that are embedded once."""
     embedded = embedding(frames)
-    return embedding.logits_between(embedded, embedded).sum()
+    return embedding.action_logits(embedded, embedded).sum()
 
 
 def _flops(loss: Callable[[], Tensor]) -> tuple[int, int]:

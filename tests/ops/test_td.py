@@ -57,11 +57,13 @@ def td_errors_by_definition(case: dict[str, Any], loss: LearnerConfig) -> Tensor
             q, returns = real[v, :, b], {}
             for t in reversed(range(length)):
                 d = gamma * case["discount"][t, b]
-                if loss.loss == "retrace":
+                if loss.loss in ("retrace", "peng"):
                     policy = torch.full((4,), loss.target_epsilon / 4, dtype=torch.float64)
                     policy[best[t + 1]] += 1 - loss.target_epsilon
                     bootstrap = (policy * q[t + 1]).sum()
-                    if t + 1 < length:
+                    if t + 1 < length and loss.loss == "peng":
+                        bootstrap += loss.trace_decay * (returns[t + 1] - bootstrap)
+                    elif t + 1 < length:
                         a = action[t + 1, b]
                         ratio = policy[a] / case["action_prob"][t + 1, b]
                         trace = loss.trace_decay * min(1.0, float(ratio))
@@ -86,7 +88,7 @@ def _seed() -> None:
 @pytest.mark.parametrize(
     ("transform", "mixture"), [("h", "identity"), ("h", "h"), ("identity", "identity")]
 )
-@pytest.mark.parametrize("loss", ["retrace", "n_step"])
+@pytest.mark.parametrize("loss", ["retrace", "peng", "n_step"])
 def test_td_errors_by_definition(values: str, transform: str, mixture: str, loss: str) -> None:
     case = random_windows(values)
     config = LearnerConfig(loss=loss, mixture=mixture, transform=transform, n_step=3)
@@ -198,7 +200,7 @@ def test_regression_target_policy_that_is_soft_or_separate_or_of_the_target_netw
     torch.testing.assert_close(two_rows(loss), torch.tensor(expected))
 
 
-@pytest.mark.parametrize("loss", ["retrace", "n_step"])
+@pytest.mark.parametrize("loss", ["retrace", "peng", "n_step"])
 def test_only_the_order_of_the_online_mixture_counts_by_law(loss: str) -> None:
     case = random_windows()
     config = LearnerConfig(loss=loss, transform="identity")
@@ -258,7 +260,7 @@ def test_padding_has_no_error_and_changes_none_by_law() -> None:
     torch.testing.assert_close(td_error, errors_of(**case, loss=LearnerConfig()))
 
 
-@pytest.mark.parametrize("loss", ["retrace", "n_step"])
+@pytest.mark.parametrize("loss", ["retrace", "peng", "n_step"])
 def test_regression_gradient_through_the_targets(loss: str) -> None:
     case = random_windows()
     case["online"].requires_grad_()
