@@ -21,7 +21,8 @@ from agent57.presets import (
 )
 
 KINDS = get_args(Kind)
-# What laptop scale may change. The algorithm stays: its controllers, networks, losses and curves.
+# Settings that laptop scale may change. The algorithm stays: its controllers, networks, losses
+# and curves.
 SETTINGS = {
     "family.arms", "family.betas", "family.discounts", "family.max_gamma", "family.middle_gamma",
     "family.min_gamma",
