@@ -62,12 +62,12 @@ CLUSTER_OPTIONS = [
     "--lanes-per-actor", "2",
 ]  # fmt: skip
 SLOW_STARTS = ("Ray could not be started:", "no answer within", "no actor came up within")
-LEFTOVER_SECONDS = 45.0  # that a process of a cluster may live on after its driver
+LEFTOVER_SECONDS = 45.0  # how long cluster processes may outlive their driver
 MOST_LIVES = 200
 
 
 class Pace:
-    """Limits of waiting, from the slowest start of a run so far."""
+    """Limits for waiting, derived from the slowest start of a run so far."""
 
     start_seconds = 0.0  # from the command to the first line of metrics
 
@@ -77,7 +77,7 @@ class Pace:
 
     @property
     def answer_seconds(self) -> float:
-        """Give an answer on a cluster the time of two starts: the learner must start within it."""
+        """Give an answer on a cluster the time of two starts: the learner starts before it."""
         return round(max(20.0, 2 * self.start_seconds))
 
     @property
@@ -161,7 +161,7 @@ class Try:
         return process.exitcode
 
     def said(self) -> str:
-        """Everything that the processes have said so far."""
+        """Return everything that the processes have printed so far."""
         return self.log.read_text(errors="replace")
 
     def finish(self) -> None:
@@ -212,7 +212,7 @@ def stop(attempt: Try) -> str:
 
 
 def interrupt(attempt: Try, number: signal.Signals) -> str:
-    """Interrupt a run some times, then let it end."""
+    """Interrupt a run several times, then let it end."""
     for life in range(MOST_LIVES):
         process = attempt.begin()
         if life < 4:
@@ -248,7 +248,7 @@ def hang(attempt: Try) -> str:
 
 
 def over_before(attempt: Try) -> str:
-    """Check that a run that ended before anything happened equals the undisturbed run."""
+    """Compare a run that had ended before the disturbance with the undisturbed run."""
     attempt.compare()
     return "over before it happened"
 
@@ -293,7 +293,7 @@ def full_disk(attempt: Try) -> str:
 
 
 def on_small_disk(attempt: Try, act: Callable[[Path, Path], None]) -> str:
-    """Do something to a run on a full disk of 3 MB; return why not, or "" if it was done."""
+    """Disturb a run on a full disk of 3 MB; return "", or why this machine cannot do it."""
     disk = attempt.run.parent / "disk"
     disk.mkdir()
     mount = ["mount", "-t", "tmpfs", "-o", "size=3m", "tmpfs", str(disk)]
@@ -460,7 +460,7 @@ class ClusterTry:
             return subprocess.Popen(command, stdout=log, stderr=log, env=environment, cwd=ROOT)
 
     def under_way(self, frames: int = CLUSTER_FRAMES) -> subprocess.Popen[bytes]:
-        """Begin, and wait until lines are written and the first checkpoint is there."""
+        """Begin the run; wait until it has written lines of metrics and a checkpoint."""
         limit_seconds, begun = PACE.life_seconds, time.monotonic()
         driver = self.begin(frames)
         while not (newest(self.run / "metrics.jsonl") and self._checkpoints()):
@@ -476,12 +476,12 @@ class ClusterTry:
         return driver
 
     def _look(self, driver: subprocess.Popen[bytes]) -> None:
-        """Wait a little, and note the processes of the run."""
+        """Wait briefly, and note the processes of the run."""
         time.sleep(0.3)
         self._family |= {pid: identity(pid) for pid in descendants(driver.pid)}
 
     def _is_slow_start(self) -> bool:
-        """Whether the last life ended because something did not start within its limit."""
+        """Return whether the last life ended because something did not start within its limit."""
         last = " ".join(self.said()[-500:].split())
         return any(text in last for text in SLOW_STARTS)
 
@@ -533,7 +533,7 @@ class ClusterTry:
         driver.wait()
 
     def said(self) -> str:
-        """Everything that the run has said so far."""
+        """Return everything that the run has printed so far."""
         return self.attempt.said()
 
     def finish(self, driver: subprocess.Popen[bytes] | None = None) -> dict[str, Any]:
@@ -552,12 +552,12 @@ class ClusterTry:
         return json.loads(lines[-1])
 
     def finished(self, outcome: str = "finished, counts right") -> str:
-        """Bring the run to its end; what became of it."""
+        """Bring the run to its end; return what became of it."""
         self.finish()
         return outcome
 
     def check_counts(self) -> None:
-        """Check that each step is counted once: as held, as waiting or as lost."""
+        """Check that each step counts once: as in the replay, as waiting or as lost."""
         checkpoint = CheckpointStore(self.run / "checkpoints", keep=9).load()
         if checkpoint is None or checkpoint.damaged:
             raise Broken("the last checkpoint is not whole")
@@ -572,7 +572,7 @@ class ClusterTry:
 
 
 def cluster_under_way(attempt: Try) -> tuple[ClusterTry, subprocess.Popen[bytes]]:
-    """A run on a cluster after its first checkpoint, and its driver."""
+    """Return a run on a cluster after its first checkpoint, and its driver."""
     run = ClusterTry(attempt)
     return run, run.under_way()
 

@@ -30,7 +30,7 @@ from agent57.storage.checkpoint import CheckpointStore
 from agent57.storage.journal import resident_bytes
 
 BLOCKS_PER_EPISODE = 20  # length of a game of Pong with random actions
-STEPS_PER_SECOND = 60  # of a laptop run on two cores; these steps are new in the next checkpoint
+STEPS_PER_SECOND = 60  # rate of a laptop run on two cores; sets the new play per checkpoint
 
 
 def make(transitions: int, threads: int) -> Config:

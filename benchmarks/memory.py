@@ -40,7 +40,7 @@ from agent57.storage.journal import Journal, resident_bytes
 
 LIMIT_GB = 6.0
 LOG_FRAMES = 4000
-REPORTS = 10  # number of lines, and of updates, while the replay fills
+REPORTS = 10  # number of printed lines, and of updates, while the replay fills
 
 
 def train(game: str, minutes: float, out: Path) -> None:
@@ -100,7 +100,7 @@ class Guess(torch.nn.Module):
 
     def __init__(self, networks: torch.nn.Module) -> None:
         super().__init__()
-        self.nets = networks.nets  # to take the learner's weights
+        self.nets = networks.nets  # the learner's weights are loaded into these
         self._num_actions = networks.num_actions
 
     def forward(self, prepared, _action, _extrinsic, _intrinsic, _arm, state, run):

@@ -68,8 +68,8 @@ def end_all_on(index: int) -> None:
 class DelayedSwitch(threading.Thread):
     """Carries packets between the links of the nodes, each with a delay.
 
-    Packets keep the header that says which checksums and segments the kernel has still to make, so
-    they may be as large as the kernel makes them.
+    Packets keep the header that says which checksums and segments the kernel still has to make.
+    So a packet may be as large as the kernel makes it.
     """
 
     def __init__(self, devices: list[str], seconds: float) -> None:
@@ -155,7 +155,7 @@ class Network:
     def traffic(self) -> list[tuple[int, int]]:
         """Return the bytes that each node has sent and received."""
         found = []
-        for index in range(len(NAMES)):  # what the bridge receives from a node, the node has sent
+        for index in range(len(NAMES)):  # the bridge receives what the node sends
             counters = Path(f"/sys/class/net/a57-b{index}/statistics")
             sent, received = (
                 int((counters / name).read_text()) for name in ("rx_bytes", "tx_bytes")
@@ -270,7 +270,7 @@ def predicted(run: Path, found: dict) -> dict:
     weights = count_sizes(config, check_env(config.env)).weight_bytes
     others = len(NAMES) - 1
     calls = found["steps"] / (config.actor.pull_period * config.lanes_per_actor)
-    versions = min(found["updates"], calls / len(NAMES))  # each actor takes the newest at a call
+    versions = min(found["updates"], calls / len(NAMES))  # a call brings the newest version
     return {
         "weights_bytes": weights,
         "blocks_received_by_head": found["steps"] * others / len(NAMES)
@@ -291,7 +291,7 @@ def main() -> None:
     args = parser.parse_args()
     if os.geteuid() or not (shutil.which("ip") and shutil.which("tc")):
         sys.exit("network.py makes network namespaces: it needs root, ip and tc")
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit("ended"))  # and clear up
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit("ended"))  # the exit clears up
     args.out.mkdir(parents=True)
     run, nodes = args.out.resolve() / "run", Nodes(args.out)
     network = Network(args.mbits, args.delay_ms)

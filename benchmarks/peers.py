@@ -9,8 +9,8 @@ time is compared, because other programs on the machine hardly change it. Learne
 counted too, because steps are cheap for an agent that hardly learns.
 
 A rival's file adds its checkout to `sys.path` and defines `make()`, which returns a function. This
-function takes a number of agent steps, plays and learns for at least so many, and returns the steps
-played and the timesteps learned from.
+function takes a number of agent steps, and plays and learns for at least that many steps. It
+returns the steps played and the timesteps learned from.
 """
 
 import argparse

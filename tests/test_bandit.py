@@ -200,7 +200,7 @@ def test_continues_from_its_saved_state(num_episodes: int) -> None:
     torch.save(bandit.state_dict(), file)
     file.seek(0)
     resumed = controller(4, config, seed=99)
-    resumed.observe(3, 7.0)  # is overwritten
+    resumed.observe(3, 7.0)  # loading overwrites this
     resumed.load_state_dict(torch.load(file, weights_only=True))
 
     for episode_return in rng.normal(size=40):

@@ -153,7 +153,7 @@ def test_their_states_and_metrics_are_the_same_bit_for_bit(
 
 
 def test_the_test_would_notice_means_of_means() -> None:
-    # Steps and largest weights differ between the halves: plain averages are another result.
+    # Steps and largest weights differ between the halves, so plain averages are wrong.
     batch = make_batch(AGENT57, 0)
     whole = make_learner(AGENT57).update(batch).metrics
     halves = [

@@ -61,7 +61,7 @@ def test_tensors_that_are_mixed_are_found() -> None:
     with SimulatedDevice() as device:
         for mix in (
             lambda: there + here,
-            lambda: there @ here,  # meta alone would let it pass
+            lambda: there @ here,  # `meta` alone would allow this
             lambda: here[there.long()],
             lambda: there.gather(0, here.long()),
             lambda: torch.nn.functional.linear(there, here),
@@ -92,7 +92,7 @@ def test_an_update_stays_on_its_device(agent: str, device: SimulatedDevice) -> N
 def test_scaled_errors_stay_on_the_device(scale: str, device: SimulatedDevice) -> None:
     config = small_config(learner={"td_scale": scale, "target_period": 1})
     learner = _learner(config)
-    for _ in range(2):  # the second has gradients to clear, and targets that were copied
+    for _ in range(2):  # the second update has gradients to clear, and copied targets
         learner.update(random_batch(config))
     state = learner.state_dict()
     learner.load_state_dict(state)
@@ -115,7 +115,7 @@ def test_lanes_act_on_the_device(kind: str, agent: str, device: SimulatedDevice)
     published = lambda: (weights, next(versions))  # noqa: E731
     actor = Actor(config, env, make_layout(env.spec, networks), published, META)
     blocks = []
-    for _ in range(2 * config.sequence.replay_period + 2):  # weights are pulled again
+    for _ in range(2 * config.sequence.replay_period + 2):  # long enough to pull weights again
         blocks += actor.step()[0]
     assert len(blocks) >= 2 * config.actor.lanes
     assert all(isinstance(block.steps, np.ndarray) for block in blocks)

@@ -68,7 +68,7 @@ def test_own_intrinsic_reward(tmp_path: Path) -> None:
     assert example("own_intrinsic_reward").main(300, str(tmp_path / "run")) <= 1
     run = agent57.Run(tmp_path / "run")
     assert run.config.curiosity.own_reward == "counts"
-    assert 0 < run.metrics()["reward/intrinsic"][-1] <= 1  # of a count: 1 / sqrt(n)
+    assert 0 < run.metrics()["reward/intrinsic"][-1] <= 1  # 1 / sqrt(n) of a count n
 
 
 def test_own_family(tmp_path: Path) -> None:
@@ -171,6 +171,6 @@ def test_the_notebook(tmp_path: Path) -> None:
     code = ["".join(cell["source"]) for cell in cells if cell["cell_type"] == "code"]
     names: dict[str, Any] = {}
     exec(f'FRAMES, OUT, SCALE = 300, {str(tmp_path / "run")!r}, "tiny"', names)
-    for text in code[1:]:  # the first sets what was just set
+    for text in code[1:]:  # the first cell sets the names that were just set
         exec(text, names)
     assert names["policy"].spec.name == "CartPole-v1"

@@ -504,7 +504,7 @@ def test_every_choice_makes_an_update_that_differs(changes: dict) -> None:
 
 
 def test_errors_are_scaled_where_it_is_asked_by_definition() -> None:
-    """Errors are scaled in priorities, or in losses too. Running squares are always kept."""
+    """Priorities alone, or losses too, use scaled errors. Running squares are always kept."""
     batch = random_batch(CONFIG, LENGTHS)
     updates, known = {}, torch.linspace(0.5, 0.9, 3 * CONFIG.family.arms).view(3, -1)
     for kind in ("none", "priority", "both"):
@@ -570,7 +570,8 @@ def test_errors_and_leads_per_arm_by_definition() -> None:
 
     unsorted = online[0] + beta[:, None] * online[1]
     is_best = unsorted[:-1].argmax(-1) == batch.action
-    prob = 0.01 / SPEC.num_actions + 0.99 * is_best  # of the action under the target policy
+    # The probability of the action under the target policy.
+    prob = 0.01 / SPEC.num_actions + 0.99 * is_best
     traces = 0.95 * (prob / batch.action_prob).clamp(max=1)
     mixture = unsorted.sort(descending=True).values
     for arm, windows in {0: [0], 2: [1, 2], 3: [3]}.items():
@@ -622,7 +623,7 @@ def test_a_single_action_leads_by_nothing() -> None:
 
 
 def test_states_from_before_errors_were_measured_still_load() -> None:
-    """`td_squares` was first missing, then a buffer of the networks, later with its weights."""
+    """At first `td_squares` was missing; then it was in the networks, later with a weight row."""
     learner, squares = make_learner(CONFIG), torch.full((2, CONFIG.family.arms), 4.0)
     state = learner.state_dict()
     networks = dict(state["networks"])

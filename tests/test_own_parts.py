@@ -105,7 +105,7 @@ def test_an_own_family_sets_the_arms_and_travels_without_registration(tmp_path: 
     register_family("tests/three", pairs)
     config = run_config("toy/cue", 60, family={"own": "tests/three", "max_beta": 0.4})
     train(config, tmp_path / "run")
-    own_parts.FAMILIES.clear()  # as in another program
+    own_parts.FAMILIES.clear()  # as in a program that registers nothing
     run = agent57.Run(tmp_path / "run")
     assert run.config.family.own == "tests/three"
     assert (run.config.family.arms, run.config.family.betas) == (3, (0.0, 0.2, 0.4))
@@ -150,7 +150,7 @@ def test_a_checkpoint_names_the_part_that_is_not_registered(tmp_path: Path) -> N
             message = f"{field} is not registered in this program: call agent57.register_"
             with pytest.raises(ConfigError, match=message):
                 agent57.resume(tmp_path / "run", frames=90, view="quiet")
-            if known is not own_parts.CONTROLLERS:  # acting needs none
+            if known is not own_parts.CONTROLLERS:  # acting needs no controller
                 with pytest.raises(ConfigError, match=message):
                     agent57.load(tmp_path / "own.agent57").initial_state()
             with pytest.raises(ConfigError, match=message):

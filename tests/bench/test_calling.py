@@ -1,4 +1,4 @@
-"""Costs of calls between processes: measured on a Ray started for it, or the reference's."""
+"""Costs of calls: measured on a Ray started for this, or those of the reference machine."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""The costs from which plans are made: the fit by hand and by law, and one quick measurement."""
+"""Costs that plans are made from: the fit by hand and by law, and one quick measurement."""
 
 import numpy as np
 import pytest

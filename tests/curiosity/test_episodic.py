@@ -175,13 +175,13 @@ def test_full_memory_drops_the_oldest() -> None:
     memory = EpisodicMemory(1, 1, config)
     for x in (0.0, 10.0, 20.0):
         memory.novelty(np.array([[x]], np.float32))
-    memory.novelty(np.array([[30.0]], np.float32))  # takes the place of 0
+    memory.novelty(np.array([[30.0]], np.float32))  # replaces 0
     assert memory.novelty(np.array([[0.0]], np.float32))[0] > 10
     assert memory.novelty(np.array([[30.0]], np.float32))[0] < 1
 
 
 def test_moving_all_embeddings_changes_nothing_by_law() -> None:
-    walk = np.round(8 * random_walk(60, 2, 4)) / 8  # exact in float32 when moved
+    walk = np.round(8 * random_walk(60, 2, 4)) / 8  # so that moving is exact in float32
     here, there = EpisodicMemory(2, 4, CONFIG), EpisodicMemory(2, 4, CONFIG)
     for embedding in walk:
         assert here.novelty(embedding).tolist() == there.novelty(embedding + 64).tolist()
@@ -301,7 +301,7 @@ def test_continues_from_its_saved_state(slots: int) -> None:
     torch.save(memory.state_dict(), file)
     file.seek(0)
     state = torch.load(file, weights_only=True)
-    assert len(state["embedding"]) == min(31, slots) + 1  # only what is filled
+    assert len(state["embedding"]) == min(31, slots) + 1  # only the filled part
     resumed = EpisodicMemory(3, 6, config)
     resumed.novelty(walk[0])  # is overwritten
     resumed.load_state_dict(state)

@@ -42,7 +42,7 @@ def test_moments_with_a_horizon_are_exponential_averages_by_definition() -> None
         moments.update(np.array([value]))
     age = np.arange(len(values))[::-1]
     weight = (1 - 1 / horizon) ** age / horizon
-    weight[:horizon] = (1 - 1 / horizon) ** (len(values) - horizon) / horizon  # all count alike
+    weight[:horizon] = (1 - 1 / horizon) ** (len(values) - horizon) / horizon  # equal weights
     mean = (weight * values).sum()
     np.testing.assert_allclose(weight.sum(), 1)
     np.testing.assert_allclose(moments.mean, mean)

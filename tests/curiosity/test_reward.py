@@ -203,7 +203,7 @@ def test_the_factors_of_rewards_are_reported_by_hand() -> None:
         setting.curiosity.reward(state)
     last = setting.curiosity.last
     assert not last["familiar"].any()
-    assert last["modulation_at_1"].all()  # every error was the same
+    assert last["modulation_at_1"].all()  # because all errors were equal
     setting.curiosity.reward(state)
     last = setting.curiosity.last
     assert last["familiar"].all()

@@ -147,7 +147,7 @@ class Console:
         self._ale.setInt("random_seed", 0)
         self._ale.loadROM(roms.get_rom_path(game))
         self._ale.reset_game()
-        self.grey: list[np.ndarray] = []  # screens of the latest action
+        self.grey: list[np.ndarray] = []  # raw screens of the latest action
         self.colour: list[np.ndarray] = []
 
     def act(self, action: int) -> None:
@@ -182,7 +182,7 @@ def test_pixels_are_grey_then_the_maximum_of_frames_3_and_4_then_shrunk_by_area(
         seen = env.step(np.array([action])).observation[0, 0]
         console.act(action)
         _, second, third, fourth = console.grey
-        assert error(seen, shrunk(np.maximum(third, fourth))) < 1  # rounding
+        assert error(seen, shrunk(np.maximum(third, fourth))) < 1  # the difference is rounding
         found = {
             "maximum of colours": shrunk(np.maximum(*console.colour[2:]) @ luma),
             "shrunk first": np.maximum(shrunk(third), shrunk(fourth)),

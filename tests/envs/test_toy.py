@@ -126,7 +126,7 @@ def test_the_best_return_of_the_mine_is_that_of_dynamic_programming():
     for _ in range(Mine.max_steps):
         value = (earns + value[leads]).max(axis=1)
     np.testing.assert_allclose(value[0], Mine.optimal_return, rtol=1e-6)
-    # 34 moves there, the last of them already paid, then 66 steps of standing still
+    # Going there takes 34 moves, of which the last is paid. Then the agent waits for 66.
     np.testing.assert_allclose(Mine.optimal_return, 0.1 + 66 * 0.1 - 34 * 0.0005)
 
 
@@ -161,7 +161,7 @@ def test_the_mine_shows_row_and_column():
     assert np.argwhere(first[0]).ravel().tolist() == [0, 9 + 0]
     moved = env.step(np.array([3, 0])).observation
     assert np.argwhere(moved[0]).ravel().tolist() == [0, 9 + 1]
-    assert np.array_equal(moved[1], first[1])  # above the first row is nothing
+    assert np.array_equal(moved[1], first[1])  # nothing is above the first row
 
 
 def test_the_mine_is_drawn_from_above():

@@ -75,7 +75,7 @@ def test_only_the_chosen_parts_are_seen() -> None:
     space = spaces.Dict(image=IMAGE, mission=spaces.Text(9), way=spaces.Discrete(4))
     assert view_of("x", space, ("image",)).shape == (3, 7, 7)
     assert view_of("x", space, ("image", "way")).image_shape == (3, 7, 7)
-    assert view_of("x", IMAGE, ("image",)).shape == (3, 7, 7)  # in the settings of an older run
+    assert view_of("x", IMAGE, ("image",)).shape == (3, 7, 7)  # as in settings of older runs
 
 
 class Mission(spaces.Space[str]):

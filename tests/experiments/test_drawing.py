@@ -17,7 +17,7 @@ def test_curves_show_all_contestants_and_what_to_compare_with(tmp_path: Path) ->
     content = texts(tmp_path / "curve.svg")
     for text in ("ours", "theirs, joint", "perfect"):
         assert f"<!-- {text} -->" in content
-    assert f"<!-- {note(made, made.budgets['minutes'])}; " in content  # and what the band is
+    assert f"<!-- {note(made, made.budgets['minutes'])}; " in content  # and explains the band
     assert (tmp_path / "curve.png").stat().st_size > 5000
 
 

@@ -86,7 +86,7 @@ def test_a_run_has_the_settings_of_its_job(tmp_path: Path) -> None:
 
 def test_a_run_begun_with_other_settings_is_refused_by_name(tmp_path: Path) -> None:
     one = job(tmp_path, "one")
-    one.check_begun()  # nothing is there yet
+    one.check_begun()  # its folder does not exist yet
     RunFolder.create(one.folder, one.config).close()
     replace(one, config=with_threads(job(tmp_path, "one", frames=900).config, 4)).check_begun()
     with pytest.raises(ConfigError, match=r"one was begun with other settings \(run.seed 0, now 5"):

@@ -8,7 +8,7 @@ from tests.house.names import ROOT
 
 RESULTS = ROOT / "docs" / "results"
 FOLDERS = sorted(path for path in RESULTS.iterdir() if path.is_dir())
-MAX_BYTES = 20_000_000  # of all weights
+MAX_BYTES = 20_000_000  # of all files of weights together
 
 
 def index() -> dict[str, str]:

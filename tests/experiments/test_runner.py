@@ -211,7 +211,7 @@ def test_what_was_interrupted_goes_on_when_it_is_called_again(tmp_path: Path) ->
     assert 0 < newest_counters(folder / "checkpoints")["frames"] < 600
     assert not (out / "README.md").exists()
 
-    (folder / "mark").touch()  # a run that is begun anew loses it
+    (folder / "mark").touch()  # a run that begins anew would lose this file
     _, (verdict,) = reproduce(alone, "minutes", tmp_path, out, 1)
     assert verdict.is_met
     assert (folder / "mark").exists()

@@ -70,7 +70,7 @@ def test_aggregates_are_over_the_games_whose_human_score_is_known(tmp_path):
     assert mean["low"] <= mean["point"] <= mean["high"]
     first = results["aggregates"]["paper"]["probability_of_improvement"][0]
     assert (first["better"], first["point"]) == ("agent57", 1.0)
-    assert ours["profile"][0]["point"] == 1.0  # all above random
+    assert ours["profile"][0]["point"] == 1.0  # all runs score above random
     assert results["coverage"]["text"] == "complete: 12 runs"
 
 

@@ -1,5 +1,7 @@
-"""Finds the fields of the configuration that the package reads: expressions `owner.field` whose
-owner is a section, according to the annotations of arguments and attributes.
+"""Finds the fields of the configuration that the package reads.
+
+A read is an expression `owner.field` whose owner is a section. Annotations of arguments and
+attributes tell which names are sections.
 """
 
 import ast

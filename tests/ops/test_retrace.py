@@ -300,7 +300,7 @@ def test_peng_by_hand() -> None:
 
 @pytest.mark.parametrize("trace_decay", [0.0, 0.5, 0.9])
 def test_peng_is_the_mean_of_all_n_step_returns_by_definition(trace_decay: float) -> None:
-    """Peng's return is sum_n (1 - lambda) lambda^(n-1) G^(n), the longest one with what is left."""
+    """Peng's return is sum_n (1 - lambda) lambda^(n-1) G^(n); the longest G gets the rest."""
     windows = random_windows()
     bootstrap = (windows["policy"] * windows["value"]).sum(-1)
     total = torch.zeros_like(windows["reward"])

@@ -148,7 +148,7 @@ def test_rewards_and_weights_by_hand() -> None:
     extrinsic, intrinsic = torch.tensor([[1.0, 2.0]]), torch.tensor([[10.0, 20.0]])
     beta = torch.tensor([0.0, 0.3])
     rewards = value_rewards(extrinsic, intrinsic, beta, "separate")
-    assert rewards.tolist() == [[[1.0, 2.0]], [[10.0, 20.0]]]  # extrinsic first
+    assert rewards.tolist() == [[[1.0, 2.0]], [[10.0, 20.0]]]  # axis 0: extrinsic, intrinsic
     joint = value_rewards(extrinsic, intrinsic, beta, "joint")
     torch.testing.assert_close(joint, torch.tensor([[[1.0, 2.0 + 0.3 * 20]]]))
     torch.testing.assert_close(value_weights(beta, "separate"), torch.tensor([[1.0, 1], [0, 0.3]]))

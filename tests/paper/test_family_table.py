@@ -1,4 +1,4 @@
-"""The family of N = 32 policies, arm by arm, and that the paper's misprints are not in it."""
+"""The family of N = 32 policies, arm by arm, without the paper's misprints."""
 
 import numpy as np
 

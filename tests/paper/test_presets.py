@@ -13,7 +13,7 @@ UNIFORM = {"controller.kind": "uniform", "evaluator_controller.kind": "exploit"}
 NGU_GAMMAS = {"family.discounts": "ngu", "family.max_gamma": 0.997}
 ONE_ARM = {"family.arms": 1, "family.max_beta": 0.0, "family.max_gamma": 0.997}
 
-# What each system changes of Agent57, and nothing else.
+# All settings in which a system differs from Agent57.
 SYSTEMS: dict[str, dict[str, Any]] = {
     "agent57": {},
     "agent57-small-trace": SHORT,

@@ -98,7 +98,7 @@ def test_one_machine_shares_its_cores() -> None:
 
 
 def test_calls_and_idle_processes_take_cores() -> None:
-    # 25 calls for 160 steps, as above. Ray and 4 + 4 processes leave a core of two.
+    # 25 calls for 160 steps, as above. Ray and 4 + 4 idle processes use one of the two cores.
     costs = replace(FREE, answer=1.6, ray_cores=0.2, process_cores=0.1)
     found = predict(tiny(actors=4), costs, Machines(cores=2))
     assert found.bottleneck == "cores"

@@ -53,4 +53,4 @@ def test_a_block_takes_what_the_replay_counts() -> None:
     block = make_block(num_steps, observations=encoded, is_compressed=is_compressed, state=state)
     costs = replace(REFERENCE, frames={OTHER_GAMES: (len(encoded) - 10.0, 1.0)})
     predicted = costs.block_bytes(spec, num_steps, state.nbytes)
-    assert predicted == pytest.approx(block.num_bytes, abs=400)  # slots and tree are beside it
+    assert predicted == pytest.approx(block.num_bytes, abs=400)  # slots and tree come on top

@@ -260,7 +260,7 @@ def test_an_abandoned_episode_is_never_continued():
     assembler.abandon(np.array([False, False]))
     fresh = make_assembler(PAIR, PIXELS, 2)
     fresh.abandon(np.array([True, True]))
-    assert fresh.state_dict()["episode"].tolist() == [0, 0]  # nothing was running
+    assert fresh.state_dict()["episode"].tolist() == [0, 0]  # no episode was running
 
 
 def test_impossible_rows_are_refused():

@@ -353,7 +353,7 @@ def test_batches_ahead_are_drawn_in_order_whatever_the_speed_by_law():
     ahead = list(one.batches(3, 16))
     for batch in ahead:
         assert_same_batch(batch, two.sample(16))
-    assert one.state_dict()["rng"] == two.state_dict()["rng"]  # nothing is drawn beyond the last
+    assert one.state_dict()["rng"] == two.state_dict()["rng"]  # no draws after the last batch
     assert list(one.batches(0, 16)) == []
 
 

@@ -35,7 +35,7 @@ def test_samples_keep_pace_with_inserts_by_law(samples_per_insert):
     for windows in range(1, 5000):
         burst = ratio.updates_owed(windows, updates, 16)
         updates += burst
-        assert burst <= samples_per_insert / 16 + 1  # no catching up at the start
+        assert burst <= samples_per_insert / 16 + 1  # updates do not catch up for the start
         if windows >= 50:
             earned = samples_per_insert * (windows - 50)
             assert earned < updates * 16 <= earned + 16

@@ -57,7 +57,7 @@ def test_blocks_leave_in_the_order_they_came():
         assert store.num_transitions <= 10
         assert store.live_ids == range(max(0, k - 1), k + 1)
     add_episode(store, 1, 0, 1, 1)
-    assert store.live_ids == range(4, 7)  # 4 + 4 + 1 fit
+    assert store.live_ids == range(4, 7)  # blocks of 4, 4 and 1 steps fit
 
 
 def test_a_window_whose_start_has_left_is_not_completed():
@@ -66,7 +66,7 @@ def test_a_window_whose_start_has_left_is_not_completed():
     store.add(make_block(1, 0, 0))
     store.add(make_block(2, 0, 0))  # lane 0's first block leaves
     assert store.add(make_block(0, 0, 1)) is None
-    assert store.add(make_block(2, 0, 1)) is None  # its start left with this very block
+    assert store.add(make_block(2, 0, 1)) is None  # this block evicts the window's start
     assert store.live_ids == range(3, 5)
     assert store.add(make_block(0, 0, 2)) is None
 
@@ -122,7 +122,7 @@ def test_gaps_and_misfits_are_refused(block, message):
     store.add(make_block(0, 0, 0))
     with pytest.raises(ValueError, match=message):
         store.add(block)
-    assert store.add(make_block(0, 0, 1)) == 0  # nothing has changed
+    assert store.add(make_block(0, 0, 1)) == 0  # the refused block changed nothing
     with pytest.raises(ValueError, match="came after"):
         store.add(make_block(0, 0, 1))  # the same block twice
 
@@ -153,7 +153,7 @@ def test_corruption_is_noticed():
 @pytest.mark.parametrize("sequence", [SINGLE, PAIR, TRIPLE])
 def test_after_a_gap_windows_begin_anew_where_that_is_allowed(sequence):
     store = BlockStore(sequence, 1000)
-    add_episode(store, 1, 0, 2)  # of another lane
+    add_episode(store, 1, 0, 2)  # an episode of another lane
     store.add(make_block(0, 0, 0))
     with pytest.raises(ValueError, match="came after block 0"):
         store.add(make_block(0, 0, 2))

@@ -134,7 +134,7 @@ def test_errors_per_arm_are_drawn_where_they_were_written(tmp_path):
     gaps = [[value is None for value in row] for row in rows]
     assert gaps == [[i % 4 == arm for i in range(12)] for arm in range(4)]
     shown = [c["title"] for s in data["sections"] for c in s.get("charts", [])]
-    assert "TD error per arm" not in shown  # only a joint network has it
+    assert "TD error per arm" not in shown  # only joint networks have this chart
 
 
 def test_names_cannot_break_out_of_the_page(tmp_path):
@@ -170,7 +170,7 @@ def test_a_line_that_is_being_written_is_left_out_but_damage_is_not(tmp_path):
 def test_only_lines_that_hold_one_record_count(tmp_path):
     good = b'{"frames": 1}\n'
     for bad in (
-        b'{"frames": 1},{"frames": 2}\n',  # as a part of a list, this would be two records
+        b'{"frames": 1},{"frames": 2}\n',  # inside a JSON list, this would be two records
         b'{"frames": 1, "x": true}\n',
         b'{"frames": "1"}\n',
         b'{"x": 1}\n',
@@ -182,7 +182,8 @@ def test_only_lines_that_hold_one_record_count(tmp_path):
         rows, damaged = whole_rows(good + bad + good)
         assert rows == [{"frames": 1}] * 2
         assert damaged == [2]
-    assert whole_rows(good + b'{"frames": 2') == ([{"frames": 1}], [])  # is being written
+    # The last line is still being written.
+    assert whole_rows(good + b'{"frames": 2') == ([{"frames": 1}], [])
 
 
 def test_infinite_values_are_not_drawn(tmp_path):

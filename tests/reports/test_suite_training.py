@@ -9,7 +9,7 @@ from agent57.scores.published import baseline
 from agent57.storage.history import RunHistory
 from tests.reports.made_up_runs import episode, write_lines, write_run
 
-FIELDS = episode(5, np.random.default_rng(0))  # of the evaluator, in its evaluation phase
+FIELDS = episode(5, np.random.default_rng(0))  # an evaluator's episode in its evaluation phase
 
 
 def scored_run(path: Path, env: str, returns: list[float], agent: str = "agent57") -> RunHistory:
@@ -37,7 +37,7 @@ def test_games_above_human_and_capped_mean_by_hand(tmp_path: Path) -> None:
     assert agent.games_above_human[-1] == 1
     first = int(np.searchsorted(agent.frames, 4900))
     assert agent.capped_mean[first - 1] == 0  # no window is full yet
-    assert agent.capped_mean[first] == pytest.approx(25, abs=1)  # pong 0, boxing a half
+    assert agent.capped_mean[first] == pytest.approx(25, abs=1)  # pong has 0, boxing 50
     assert agent.capped_mean[-1] == pytest.approx(75)
 
 

@@ -41,7 +41,7 @@ def work(path: Path, config: Config) -> None:
 
 def forked(path: Path) -> multiprocessing.Process:
     context = multiprocessing.get_context("forkserver")
-    context.set_forkserver_preload([__name__, "torch._dynamo"])  # which the first optimiser imports
+    context.set_forkserver_preload([__name__, "torch._dynamo"])  # an optimiser imports it
     process = context.Process(target=work, args=(path, CONFIG))
     process.start()
     return process

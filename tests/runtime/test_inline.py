@@ -105,7 +105,7 @@ def test_only_the_actors_steps_are_in_the_replay(finished: tuple[Parts, Notes]) 
 
 @pytest.mark.parametrize(("min_windows", "least", "most"), [(8, 0.5, 1.0), (400, 0.0, 0.0)])
 def test_new_priorities_reach_the_replay(min_windows: int, least: float, most: float) -> None:
-    # A window of one block has the priority that came with the block, until it was learned from.
+    # A window of one block keeps the priority that came with the block until an update uses it.
     config = changed(
         CONFIG,
         sequence={"trace_length": 4},

@@ -74,7 +74,7 @@ def test_a_run_shorter_than_its_interval_writes_one_line(tmp_path):
     config = run_config("toy/cue", 15, run={"log_frames": 30})
     train(config, tmp_path / "run")
     assert [row["frames"] for row in lines(tmp_path / "run", "metrics.jsonl")] == [15]
-    resume(tmp_path / "run", frames=75)  # from here on lines come where a long run would write them
+    resume(tmp_path / "run", frames=75)  # now lines come where an uninterrupted run has them
     assert [row["frames"] for row in lines(tmp_path / "run", "metrics.jsonl")] == [15, 30, 60, 75]
 
 
@@ -139,7 +139,7 @@ def test_an_old_or_foreign_state_is_one_line(tmp_path, monkeypatch):
         ("exit", "lane 0 failed to step: SystemExit: 0"),
         ("nan", "observation of lane 0 is not finite"),
         ("nan reward", "reward of lane 0 is not finite"),
-        ("enormous", "is not finite"),  # what the networks make of it
+        ("enormous", "is not finite"),  # finite itself, but not after the networks
     ],
 )
 def test_a_broken_environment_is_one_line_and_resumable(name, reason, tmp_path, monkeypatch, fault):
@@ -286,7 +286,7 @@ def test_the_folder_is_locked_until_the_last_write_has_ended(tmp_path, monkeypat
         free(folder)
 
     def interrupt():
-        presses.extend(["third", "fourth"])  # while the writer is waited for
+        presses.extend(["third", "fourth"])  # while the run waits for the writer
         raise KeyboardInterrupt
 
     def impatient(store, join=CheckpointStore.join):

@@ -1,4 +1,4 @@
-"""By contract: signals and callbacks stop a run after the current step, and checkpoints in time."""
+"""By contract: signals and callbacks stop a run after its step; checkpoints come on time."""
 
 import os
 import signal
@@ -15,7 +15,7 @@ class Clock:
     def __init__(self, patch):
         self.now = 1000.0
         patch.setattr(module.time, "monotonic", lambda: self.now)
-        patch.setattr(time, "time", lambda: 0.0)  # the wall clock may say anything
+        patch.setattr(time, "time", lambda: 0.0)  # the wall clock must not matter
 
 
 def make(saves, *, is_new=False, answer=True, seconds=10.0):

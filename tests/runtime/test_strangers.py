@@ -1,5 +1,7 @@
-"""By contract: a foreign run folder runs no code, opens no connection, writes nothing outside, and
-takes no more memory than its size suggests. If it is forged, it is refused in one line.
+"""By contract: opening a foreign run folder is safe, and forged folders are refused in one line.
+
+Commands run no code of the folder, open no connection and write nothing outside the folder. They
+take no more memory than the size of the folder suggests.
 """
 
 import functools

@@ -118,8 +118,8 @@ def test_agent57_is_above_human_on_57_games_with_one_run_and_no_interval():
 
 def test_iqm_by_hand():
     assert iqm(np.array([[1.0, 2.0, 3.0, 100.0]])) == 2.5
-    assert iqm(np.array([[1.0, 2.0], [3.0, 100.0]])) == 2.5  # over runs and games alike
-    assert iqm(np.array([[1.0, 2.0, 9.0]])) == 4  # a quarter of three is no whole score
+    assert iqm(np.array([[1.0, 2.0], [3.0, 100.0]])) == 2.5  # runs and games are pooled
+    assert iqm(np.array([[1.0, 2.0, 9.0]])) == 4  # a quarter of three scores is less than one
 
 
 def test_optimality_gap_by_hand():
@@ -179,7 +179,7 @@ def test_resamples_keep_each_game_to_its_own_runs():
     assert draws.shape == (500, 6, 3)
     for game, scores in enumerate(runs.values()):
         assert set(np.unique(draws[:, :, game])) == set(scores)
-    # A draw of two runs, each three times: the mean of b is 10, 15 or 20 and nothing between.
+    # A draw repeats each of two runs three times, so the mean of b can only be 10, 15 or 20.
     assert set(draws[:, :, 1].mean(1)) == {10.0, 15.0, 20.0}
 
 
@@ -376,7 +376,8 @@ def test_no_finer_grid_finds_a_higher_maximum():
 def test_too_few_episodes_are_one_window_and_say_so():
     result = paper_score([rows([10, 20, 30], [9.0, 0.0, 0.0])])
     assert not result.is_window_full
-    assert (result.score, result.final, result.at_frames) == (3, 3, 30)  # no luck of the first
+    # The mean of all three episodes counts, not the lucky first one.
+    assert (result.score, result.final, result.at_frames) == (3, 3, 30)
 
 
 def test_rows_may_come_in_any_order_and_share_frames():

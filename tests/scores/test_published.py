@@ -115,7 +115,8 @@ def test_statistics_by_hand():
     assert statistics["games_above_human"] == 1  # equal to human is not above
     assert statistics["mean"] == 1
     assert statistics["median"] == 0.75
-    assert statistics["percentile_20"] == pytest.approx(-1 + 0.6 * 1.5)  # of three gaps, 0.6
+    # Four scores have three gaps, and 20 % of three gaps are 0.6.
+    assert statistics["percentile_20"] == pytest.approx(-1 + 0.6 * 1.5)
 
 
 def test_statistics_of_many_suites_are_those_of_each_by_law():

@@ -78,7 +78,7 @@ def test_blocks_are_written_once(tmp_path):
     first, second = segments(tmp_path)
     assert (tmp_path / first).stat().st_size == size
     assert (tmp_path / second).stat().st_size < 100
-    save(store, 3, blocks(0, 1001))  # nothing is new
+    save(store, 3, blocks(0, 1001))  # no new blocks
     assert segments(tmp_path) == [first, second]
     assert list(load(tmp_path)[1].blocks) == contents(blocks(0, 1001))
 
@@ -259,7 +259,7 @@ def test_training_does_not_wait_for_the_disk(tmp_path):
     store = CheckpointStore(tmp_path, 2, before_commit=lambda: may_go_on.wait() and None)
     live = state(1)
     store.save(live, blocks(0, 3))
-    live["weight"].fill_(99.0)  # the next update
+    live["weight"].fill_(99.0)  # as the next update would
     assert store.is_writing
     assert store.newest is None
     may_go_on.set()

@@ -83,7 +83,7 @@ def test_the_rate_is_that_since_the_last_line(folder: RunFolder) -> None:
 def test_every_line_tells_how_much_memory_the_process_holds(folder: RunFolder) -> None:
     journal = Journal(folder, log_frames=100)
     before = journal.write(counters(100), {})["memory/resident_bytes"]
-    held = np.frombuffer(mmap.mmap(-1, 100 << 20), np.uint8)  # fresh, not freed earlier
+    held = np.frombuffer(mmap.mmap(-1, 100 << 20), np.uint8)  # new pages, not memory that was freed
     held[:] = 1
     grown = journal.write(counters(200), {})["memory/resident_bytes"] - before
     assert 0.9 * held.nbytes < grown < 1.2 * held.nbytes

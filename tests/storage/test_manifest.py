@@ -88,7 +88,7 @@ def test_a_state_is_read_back_and_outlives_its_file(in_part, tmp_path):
 def test_reading_a_state_runs_no_code(in_part, tmp_path, capsys):
     torch.save({"x": Bomb()}, tmp_path / "saved")
     for content in (pickle.dumps(Bomb()), (tmp_path / "saved").read_bytes(), b"no state at all"):
-        entry = manifest.write_file(tmp_path / "evil.state", [content])  # checksum and all
+        entry = manifest.write_file(tmp_path / "evil.state", [content])  # with a valid checksum
         with pytest.raises(manifest.DamagedCheckpoint, match=r"evil\.state holds no state"):
             manifest.read_state(tmp_path, entry, in_part=in_part)
     assert capsys.readouterr().out == ""

@@ -141,7 +141,7 @@ def test_damage_costs_one_part_and_is_named(tmp_path, monkeypatch):
         changed[place] ^= 4
         damaged.write_bytes(changed)
         rows, damage = read_whole_lines(file)
-        assert len(rows) >= 34  # one part of three lines, or two whose border is unknown
+        assert len(rows) >= 34  # lost: one part of three lines, or two with an unknown border
         if len(rows) < 40:  # otherwise zstd ignores the flipped bit
             assert damage[0].startswith(f"{damaged} is damaged in part ")
         assert all(line(row["frames"]) == json.dumps(row).encode() + b"\n" for row in rows)

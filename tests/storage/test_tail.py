@@ -69,7 +69,7 @@ def test_long_metrics_are_sampled_and_a_zoom_brings_the_lines_between(
     follower = RunTail(run)
     follower.poll()
     sampled = follower.history().metrics
-    assert len(sampled) == 21  # and the last line
+    assert len(sampled) == 21  # 20 samples and the last line
     assert sampled[0] == rows[0]
     assert sampled[-1] == rows[-1]
     assert all(row in rows for row in sampled)

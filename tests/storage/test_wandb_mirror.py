@@ -32,7 +32,7 @@ def test_new_lines_are_sent_once_and_half_lines_wait(tmp_path, monkeypatch):
     fake = FakeWandb()
     monkeypatch.setitem(sys.modules, "wandb", fake)
     run = write_run(tmp_path / "a", num_lines=3)
-    with WandbMirror(run, make_config("agent57", "tiny")) as mirror:  # resumed: three lines before
+    with WandbMirror(run, make_config("agent57", "tiny")) as mirror:  # it has three lines
         assert fake.begun == []
         with (run / "metrics.jsonl").open("a") as file:
             file.write('{"frames": 7, "loss/rnd": 1.0}\n{"frames": 8')

@@ -34,7 +34,7 @@ def test_a_watcher_reads_what_the_training_wrote(tmp_path: Path) -> None:
     assert not list(tmp_path.rglob("*.partial"))
 
 
-@pytest.mark.parametrize("share", [1.0, 0.1, 2.0])  # share of a core that the training gets
+@pytest.mark.parametrize("share", [1.0, 0.1, 2.0])  # the training's share of a core
 def test_writing_is_followed_by_its_share_of_training(
     share: float, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -55,7 +55,7 @@ def test_writing_is_followed_by_its_share_of_training(
         clock[0] += 0.1
         core[0] += 0.1 * share
     assert writing[0] >= 0.01
-    assert writing[0] - 0.01 <= core[0] / lane_files.REST  # the first writing has no rest before
+    assert writing[0] - 0.01 <= core[0] / lane_files.REST  # no rest comes before the first writing
 
 
 def test_a_disk_that_refuses_does_not_end_a_run(tmp_path: Path) -> None:

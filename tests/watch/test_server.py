@@ -134,7 +134,7 @@ def test_a_server_stops_without_complaint_while_a_page_is_open(
         stream = urlopen(f"{page}/events", timeout=60)
         assert stream.readline() == b"retry: 1000\n"
     with stream:
-        assert b"event: changed" in stream.read()  # to its end
+        assert b"event: changed" in stream.read()  # reads to the end of the stream
     assert caplog.messages == []
 
 

@@ -22,7 +22,7 @@ class Answer:
 
     def __init__(self, run: Callable[[], Any], earlier: list["Answer"] | None = None) -> None:
         self._run = run
-        self._earlier = list(earlier or [])  # calls to the same process, which come first
+        self._earlier = list(earlier or [])  # earlier calls to this process are done first
         self.name = ""
         self.is_done = False
         self.is_lost = False

@@ -73,7 +73,7 @@ def test_blocks_that_came_over_ray_are_those_of_inline_byte_for_byte() -> None:
     kill(actor)
     with pytest.raises(Died):
         calls.answer(actor.play.remote(weights, 7))
-    assert len(calls.answer(blocks)) > 0  # what it sent outlives it
+    assert len(calls.answer(blocks)) > 0  # blocks outlive the actor that sent them
 
 
 def test_a_run_outlives_each_of_its_processes_and_learns(
@@ -166,7 +166,7 @@ def test_a_run_outlives_processes_that_hang_and_stops_without_them(
     totals = state.state["parts"]["tally"]
     held = sum(Block.from_bytes(block).length for _, block in state.blocks)
     waiting = sum(actor["waiting"] for actor in state.state["parts"]["actors"])
-    assert held + waiting + totals["lost_transitions"] == totals["steps"]  # nothing counted twice
+    assert held + waiting + totals["lost_transitions"] == totals["steps"]  # each step counts once
     assert state.state["parts"]["evaluator"] is None
     frames = state.state["counters"]["frames"] + 200
     monkeypatch.undo()

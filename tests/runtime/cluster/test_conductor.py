@@ -145,7 +145,7 @@ def test_batches_are_drawn_before_the_learner_needs_them(tmp_path: Path) -> None
         return cluster.is_finished
 
     play.run(until)
-    assert min(seen[5:]) >= UPDATES_AHEAD - 1  # one may just have come back
+    assert min(seen[5:]) >= UPDATES_AHEAD - 1  # one update may just have ended
 
 
 def test_versions_of_the_weights_are_as_far_apart_as_asked_for(tmp_path: Path) -> None:
@@ -163,7 +163,8 @@ def test_weights_are_published_once_per_version_and_only_when_wanted(tmp_path: P
     num_calls = sum(p.log.count("play") for p in play.calls.living(ActorWorker))
     assert learner.log.count("weights") <= 1 + num_calls
     live = play.cluster.live()
-    assert live["cluster/publications"] == learner.log.count("weights") - 1  # the first is given
+    # The count leaves out the weights that are published at the start.
+    assert live["cluster/publications"] == learner.log.count("weights") - 1
     calls = sum(len(p.log) for p in play.calls.living(ActorWorker))
     assert live["cluster/answers"] > calls
     versions = [actor.version for actor in play.cluster.players.actors]
@@ -171,7 +172,7 @@ def test_weights_are_published_once_per_version_and_only_when_wanted(tmp_path: P
 
 
 def test_shards_together_are_drawn_from_like_one_replay_by_law(tmp_path: Path) -> None:
-    # The share of a shard is that of its weight; probabilities over all shards add up to one.
+    # A shard's share of draws is its share of weight. Probabilities over all shards add up to 1.
     play = Play(changed(SHARDED, run={"frames": 480}), tmp_path)
     play.run(lambda cluster: cluster.totals.windows > 60)
     play.calls.settle()
@@ -186,7 +187,7 @@ def test_shards_together_are_drawn_from_like_one_replay_by_law(tmp_path: Path) -
             totals[part.shard.index] += (1 / arrays["probability"]).sum()
         play.calls.settle()
     np.testing.assert_allclose(counts / counts.sum(), weights / weights.sum(), atol=0.05)
-    # E[1 / p] over draws is the number of windows there are.
+    # The mean of 1 / p over draws is the number of windows.
     windows = sum(shard.worker.summary()["replay/windows"] for shard in shards)
     assert totals.sum() / counts.sum() == pytest.approx(windows, rel=0.1)
 
@@ -236,7 +237,7 @@ def test_an_evaluator_that_dies_goes_on_with_its_bandit(tmp_path: Path) -> None:
     assert play.cluster.players.summary()["evaluator/return"] == before
     (successor,) = play.calls.living(EvaluatorWorker)
     *_, version = successor.heard["start"]
-    assert version > 0  # of the weights it takes over with
+    assert version > 0  # the version of the weights that it starts with
     play.run()
     phases = [e.phase for e in play.journal.episodes if e.source == "evaluator"]
     assert len(phases) > num_before
@@ -283,7 +284,7 @@ def test_what_a_shard_lost_is_counted_once_if_it_dies_again(tmp_path: Path) -> N
 
 
 def test_a_replay_that_is_empty_again_is_filled_again(tmp_path: Path) -> None:
-    """This holds even when actors were far ahead of the learner: else both would wait for ever."""
+    """This holds even if actors were far ahead of the learner; otherwise both wait for ever."""
     play = Play(CONFIG, tmp_path)
     play.run(lambda cluster: True)
     save(play, tmp_path)
@@ -291,7 +292,7 @@ def test_a_replay_that_is_empty_again_is_filled_again(tmp_path: Path) -> None:
     play.calls.settle()
     play.calls.living(ShardWorker)[0].is_dead = True
     play.cluster.shards.state_dict()  # calls every shard, and so notices the dead one
-    play.cluster.totals.windows += 1000  # of which the learner has seen none
+    play.cluster.totals.windows += 1000  # the learner has seen none of these
     assert not play.cluster.shards.has_windows
     play.cluster.call_all_who_may()
     assert play.cluster.players.num_playing > 0
@@ -344,7 +345,7 @@ def test_blocks_that_went_with_a_node_are_counted_as_lost(tmp_path: Path) -> Non
     play.run(lambda cluster: cluster.live()["cluster/adds_under_way"] > 0)
     shard = play.calls.living(ShardWorker)[0]
     shard.unfinished("add").is_lost = True
-    for process in play.calls.living(ActorWorker):  # of that node
+    for process in play.calls.living(ActorWorker):  # all actors of the dead shard's node
         process.is_dead = True
     play.run()
     totals = play.cluster.totals
@@ -368,7 +369,8 @@ def test_a_learner_that_dies_is_back_as_of_the_last_checkpoint(
     totals = play.cluster.totals
     assert totals.updates == saved
     assert totals.lost_updates >= 7
-    assert play.cluster.learners.published.version >= version  # or old weights would seem newer
+    # With a smaller version, old weights would seem newer.
+    assert play.cluster.learners.published.version >= version
     play.run()
     assert "the learner died" in play.said[0]
     worker = play.calls.living(LearnerWorker)[0].worker

@@ -65,7 +65,7 @@ def test_a_call_without_an_answer_counts_as_that_of_a_dead_process(ray: SilentRa
         "actor 1 has not answered for 0.1 s and counts as dead: "
         "raise cluster.answer_seconds if it is only slow"
     ]
-    ray.ready = {"hung", "waiting"}  # a late answer is dropped, a patient call is not
+    ray.ready = {"hung", "waiting"}  # late answers are dropped, answers of patient calls are not
     calls.settle(patience=0.1)
     assert heard.count("hung died") == 1
     assert heard[-1] == "answer of waiting"
@@ -118,7 +118,7 @@ def test_a_run_without_any_actor_ends_with_one_line(tmp_path: Path) -> None:
     play = Play(cluster_config(cluster={"actors": 2}), tmp_path)
     play.cluster.start()
     play.calls.num_late = 1
-    play.cluster.call_all_who_may()  # the other actor may come up
+    play.cluster.call_all_who_may()  # the other actor may start
     play.calls.num_late = 2
     with pytest.raises(PartLost, match="no actor came up within 600 s"):
         play.cluster.call_all_who_may()

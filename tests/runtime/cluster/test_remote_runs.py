@@ -60,7 +60,7 @@ def test_a_command_is_asked_to_save_itself(tmp_path: Path) -> None:
         calls.pause()
     run.terminate()
     assert calls.processes[0].calls[-1].name == "terminate"
-    calls.processes[0].calls[-1].do()  # Ray itself would do this
+    calls.processes[0].calls[-1].do()  # Ray would do the call by itself
     assert run.wait() == 3
     assert log.read_text().endswith("saved\n")
 
