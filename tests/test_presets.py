@@ -22,7 +22,7 @@ from agent57.presets import (
 )
 
 KINDS = get_args(Kind)
-# Settings that scales may change. The rest of the algorithm stays: its rewards, controllers and curves.
+# Settings that scales may change. The rest of the algorithm stays: rewards, controllers and curves.
 SETTINGS = {
     "family.arms", "family.betas", "family.discounts", "family.max_gamma", "family.middle_gamma",
     "family.min_gamma",
