@@ -68,6 +68,19 @@ class Controller:
         counts, means = self.statistics()
         return int(np.argmax(np.where(counts > 0, means, -np.inf)))
 
+    def surest(self) -> int:
+        """Return the arm that a trained run plays by default; 0 before any episode ends.
+
+        It has the highest mean return in the window less one standard error, taken from the
+        deviation of returns within arms. So an arm with few, lucky episodes does not win.
+        """
+        counts, means = self.statistics()
+        errors = np.array([episode_return - means[arm] for arm, episode_return in self._episodes])
+        num_free = max(1, len(errors) - np.count_nonzero(counts))
+        deviation = np.sqrt(np.square(errors).sum() / num_free)
+        bound = means - deviation / np.sqrt(np.maximum(counts, 1))
+        return int(np.argmax(np.where(counts > 0, bound, -np.inf)))
+
     def statistics(self) -> tuple[np.ndarray, np.ndarray]:
         """Return each arm's number of plays and mean return in the window (0 if not played)."""
         arms = np.array([arm for arm, _ in self._episodes], dtype=np.int64)

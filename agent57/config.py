@@ -401,8 +401,7 @@ class LearnerConfig:
     mixture: Literal["identity", "h"] = "identity"  # how Q^e and beta_j Q^i are added
     transform: Literal["h", "identity"] = "h"  # applied to the values that are learned
     squash_epsilon: float = 1e-3  # epsilon of h, table
-    # lambda of the returns, table. Laptop scale sets it for Peng's Q(lambda) on images.
-    trace_decay: float = 0.95
+    trace_decay: float = 0.95  # lambda of the returns, table
     target_epsilon: float = 0.01  # epsilon of the epsilon-greedy target policy, table
     n_step: int = 5  # steps of the n-step double-Q loss, R2D2
     batch_size: int = 64  # windows per update, table

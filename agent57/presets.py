@@ -157,17 +157,11 @@ def _laptop(config: Config) -> Config:
 def _laptop_pixels(config: Config) -> Config:
     """Images at laptop scale: long episodes, many frames and a slow network.
 
-    Returns are Peng's Q(lambda) in place of Retrace, whose traces are cut where several buttons do
-    the same. MEME acts on its values here: its distilled policy learned nothing in 700,000 frames
-    of Pong.
+    MEME acts on its values here: its distilled policy learned nothing in 700,000 frames of Pong.
     """
-    learner = config.learner
-    is_cut = learner.loss == "retrace"
     return replace(
         config,
         family=_family(config.family, FAINT_BETAS, (0.99, 0.985, 0.97)),
-        # Each lane plays every arm once before its bandit chooses: in Pong for 600,000 frames.
-        controller=replace(config.controller, sweep="staggered"),
         evaluator_controller=replace(config.evaluator_controller, window=50),
         network=replace(
             config.network,
@@ -177,14 +171,7 @@ def _laptop_pixels(config: Config) -> Config:
         ),
         sequence=_shorter(config.sequence, 2),
         replay=replace(config.replay, capacity=100_000, min_windows=500, samples_per_insert=8.0),
-        learner=replace(
-            learner,
-            loss="peng" if is_cut else learner.loss,
-            trace_decay=0.8 if is_cut else learner.trace_decay,
-            batch_size=8,
-            policy="values",
-            novelty_steps=2,
-        ),
+        learner=replace(config.learner, batch_size=8, policy="values"),
         curiosity=replace(config.curiosity, memory_size=30_000),
     )
 
@@ -209,7 +196,6 @@ def _desktop_pixels(config: Config) -> Config:
     return replace(
         small,
         family=_family(_log_linear(config.family), WIDE_BETAS, (0.997, 0.99, 0.97)),
-        controller=config.controller,
         sequence=config.sequence,
         replay=replace(config.replay, min_windows=1000),
         network=small.network,

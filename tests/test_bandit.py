@@ -142,6 +142,39 @@ def test_best_before_any_episode_is_the_exploiting_arm() -> None:
     assert controller(3).best() == 0
 
 
+def test_the_surest_arm_by_hand() -> None:
+    """Arm 0 has 1 and 3, arm 1 has 3.1 once: deviation sqrt(2 / 1), bounds 2 - 1 and 3.1 - 1.41."""
+    bandit = controller(3)
+    assert bandit.surest() == 0  # nothing is known
+    for arm, episode_return in [(0, 1.0), (0, 3.0), (1, 3.1)]:
+        bandit.observe(arm, episode_return)
+    assert bandit.surest() == 1
+    bandit.observe(1, 0.1)  # mean 1.6, below arm 0's 2 with as many episodes
+    assert bandit.surest() == 0
+
+
+def test_few_lucky_episodes_do_not_make_an_arm_the_surest() -> None:
+    # The returns of a run of DoorKey-8x8: arm 1 is the best by its mean, and returns 0.68 later.
+    bandit = controller(3, ControllerConfig(window=100))
+    for episode_return in [0.95] * 66 + [0.0] * 8:
+        bandit.observe(0, episode_return)
+    for _ in range(6):
+        bandit.observe(1, 0.857)
+    assert bandit.best() == 1
+    assert bandit.surest() == 0
+
+
+def test_the_surest_arm_does_not_depend_on_the_unit_of_returns_by_law() -> None:
+    history = [(0, 1.0), (0, 0.2), (1, 0.9), (2, 0.5), (2, 0.6), (2, 0.7), (1, 0.1), (0, 0.8)]
+    chosen = set()
+    for factor, shift in itertools.product((1e-3, 1.0, 1e3), (-21.0, 0.0)):
+        bandit = controller(4)
+        for arm, episode_return in history:
+            bandit.observe(arm, factor * (episode_return + shift))
+        chosen.add(bandit.surest())
+    assert len(chosen) == 1
+
+
 def test_best_has_no_bonus() -> None:
     bandit = controller(2)
     for arm, episode_return in [(0, 1.0), (0, 1.0), (1, 0.9)]:

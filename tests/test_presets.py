@@ -1,6 +1,5 @@
 """Presets and scales as a way to make configurations. Their values: tests/paper/test_presets.py."""
 
-import itertools
 from dataclasses import replace
 from typing import get_args
 
@@ -22,7 +21,7 @@ from agent57.presets import (
 )
 
 KINDS = get_args(Kind)
-# Settings that scales may change. The rest of the algorithm stays: rewards, controllers and curves.
+# Settings that scales may change. The algorithm stays: its controllers, losses and curves.
 SETTINGS = {
     "family.arms", "family.betas", "family.discounts", "family.max_gamma", "family.middle_gamma",
     "family.min_gamma",
@@ -33,8 +32,7 @@ SETTINGS = {
     "network.view_gain", "network.head_slope", "sequence.trace_length", "sequence.replay_period",
     "sequence.burn_in", "replay.capacity", "replay.min_windows", "replay.samples_per_insert",
     "learner.batch_size", "learner.learning_rate", "learner.adam_epsilon", "learner.target_period",
-    "learner.compile", "learner.td_scale", "learner.policy", "learner.loss", "learner.trace_decay",
-    "learner.novelty_steps", "controller.window", "controller.sweep",
+    "learner.compile", "learner.td_scale", "learner.policy", "controller.window",
     "evaluator_controller.window",
     "evaluator.lanes", "actor.lanes", "actor.epsilon_alpha", "actor.pull_period",
     "curiosity.memory_size", "curiosity.warmup_steps", "curiosity.kernel_epsilon",
@@ -52,18 +50,6 @@ SETTINGS = {
 def test_a_scale_leaves_the_algorithm_alone(agent: str, scale: str, kind: Kind) -> None:
     changed = difference(make_config(agent, scale, kind), PRESETS[agent])
     assert set(changed) <= SETTINGS
-
-
-@pytest.mark.parametrize("agent", PRESETS)
-def test_peng_takes_the_place_of_retrace_and_of_nothing_else_on_images(agent: str) -> None:
-    loss = PRESETS[agent].learner.loss
-    on_images = make_config(agent, "laptop", "pixels").learner
-    assert on_images.loss == ("peng" if loss == "retrace" else loss)
-    assert on_images.trace_decay == (0.8 if loss == "retrace" else 0.95)
-    for scale, kind in itertools.product(SCALES, KINDS):
-        if (scale, kind) != ("laptop", "pixels"):
-            learner = make_config(agent, scale, kind).learner
-            assert (learner.loss, learner.trace_decay) == (loss, 0.95)
 
 
 @pytest.mark.parametrize("kind", KINDS)

@@ -8,7 +8,7 @@ import numpy as np
 import torch
 
 from agent57.allocator import enough_memory
-from agent57.bandit import make_controller
+from agent57.bandit import Controller, make_controller
 from agent57.config import Config, ConfigError, check_type, require
 from agent57.envs.gymnasium import import_modules
 from agent57.envs.make import check_env
@@ -42,7 +42,7 @@ class TrainedRun:
     config: Config
     counters: dict[str, int]  # frames, steps and updates of training
     weights: Weights
-    best_arm: int  # of the evaluator's bandit
+    best_arm: int  # by the returns of the evaluator, see `Controller.surest`
     curiosity: dict[str, Any] | None  # state of the evaluator's curiosity, for its running scales
     spec: EnvSpec | None = None  # of the task; None if it was read from a run folder
     damaged: tuple[str, ...] = ()  # what is wrong with newer checkpoints, which were skipped
@@ -75,7 +75,9 @@ class TrainedRun:
                 config=config,
                 counters={name: int(state["counters"][name]) for name in COUNTERS},
                 weights=dict(state["parts"]["learner"]["networks"]),
-                best_arm=controller.best(),
+                best_arm=(
+                    controller.surest() if isinstance(controller, Controller) else controller.best()
+                ),
                 curiosity=evaluator["player"]["curiosity"],
                 damaged=tuple(damaged),
             )
