@@ -134,6 +134,7 @@ class Actor:
         beta, gamma = self._beta[windows.arm], self._gamma[windows.arm]
         value, logits = split_outputs(outputs, config)
         learned = learned_values(value, beta, config)
+        scale = td_scale(self._td_squares)
         td = td_errors(
             learned,
             learned,
@@ -142,9 +143,10 @@ class Actor:
             gamma=gamma,
             loss=config.learner,
             values=config.learned_kind,
+            scale=scale,
             policy=target_policy(logits, config.learner),
         )
-        priorities, _ = window_priorities(td, td_scale(self._td_squares), windows, beta, config)
+        priorities, _ = window_priorities(td, scale, windows, beta, config)
         if not torch.isfinite(priorities).all():
             raise FloatingPointError("the first priority of a window is not finite")
         return priorities

@@ -12,10 +12,11 @@ import re
 from dataclasses import dataclass, field
 from typing import Any, Literal, get_args, get_origin
 
-CONFIG_VERSION = 11
+CONFIG_VERSION = 12
 # Version: fields that a file of this version or an older version may lack. The file's run was
 # trained with today's defaults of these fields, except that forget gates began at 0 for a while.
 LATER_FIELDS: dict[int, tuple[str, ...]] = {
+    11: ("learner.watkins_unit",),
     10: ("actor.anneal_steps",),
     9: ("family.own",),
     8: (
@@ -390,6 +391,8 @@ class LearnerConfig:
     # Q(lambda) (MEME), or n-step double Q-learning (R2D2).
     loss: Literal["retrace", "peng", "soft_watkins", "n_step"] = "retrace"
     watkins_tolerance: float = 0.01  # kappa of soft Watkins Q(lambda), MEME
+    # What kappa is a share of: the size of the value (MEME), or of the arm's TD errors.
+    watkins_unit: Literal["value", "error"] = "value"
     # each: one loss for Q^e and one for Q^i. combined: one loss for their mixture (MEME).
     value_loss: Literal["each", "combined"] = "each"
     # alpha of MEME's trust region, with bootstrapping from the online network.

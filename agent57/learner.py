@@ -225,7 +225,7 @@ class Learner:
         # Separate networks run side by side in each unroll; with one network, the two unrolls do.
         run = self._side_by_side if self.networks.num_cores == 1 else in_turn
         (online, logits), (target, target_logits) = run(unrolls)
-        beta = self._beta[windows.arm]
+        beta, scale = self._beta[windows.arm], td_scale(self._td_squares)
         policy = target_policy(logits, config.learner)
         learned, behind = (learned_values(value, beta, config) for value in (online, target))
         td = td_errors(
@@ -236,6 +236,7 @@ class Learner:
             gamma=self._gamma[windows.arm],
             loss=config.learner,
             values=config.learned_kind,
+            scale=scale,
             policy=policy,
         )
         trained = trained_rows(windows, config.sequence.burn_in)
@@ -244,7 +245,8 @@ class Learner:
         online, target, errors = (of_played_arms(x, batch) for x in (values, target, td.detach()))
         if policy is not None:
             policy = of_played_arms(policy[None, :-1], batch)[0]
-        sums |= batch_sums(batch, online, target, policy, errors, self._beta[batch.arm], config)
+        played = self._beta[batch.arm]
+        sums |= batch_sums(batch, online, target, policy, errors, scale, played, config)
         action = windows.action.expand(len(td), -1, -1)
         return Forward(
             td=td,

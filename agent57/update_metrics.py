@@ -11,7 +11,13 @@ from torch import Tensor
 
 from agent57.config import Config
 from agent57.ops.policy import epsilon_greedy
-from agent57.ops.td import mixed_values, of_played_arms, played_traces, trained_rows
+from agent57.ops.td import (
+    mixed_values,
+    mixture_size,
+    of_played_arms,
+    played_traces,
+    trained_rows,
+)
 from agent57.types import Batch
 
 # Metrics are means: sum and number, scalars or per arm [J]. Empty groups are not logged.
@@ -24,13 +30,14 @@ def batch_sums(
     target: Tensor,
     policy: Tensor | None,
     td_error: Tensor,
+    scale: Tensor,
     beta: Tensor,
     config: Config,
 ) -> Sums:
     """Sizes of values and errors, lead of the best action, traces, and the share of each arm.
 
     All inputs belong to the arms that played: values [V, T+1, B, A], the distilled policy
-    [T, B, A], errors [L, T, B]. `target_difference` is the lag of the target networks.
+    [T, B, A], errors [L, T, B] and their usual sizes [L, J]. `target_difference` is the lag of the target networks.
     """
     trained = trained_rows(batch, config.sequence.burn_in)
     one_hot = F.one_hot(batch.arm, config.family.arms).float()  # [B, J]
@@ -53,7 +60,9 @@ def batch_sums(
     if config.learner.loss != "n_step":
         if policy is None:
             policy = epsilon_greedy(mixture, config.learner.target_epsilon)
-        sums["trace"] = (per_arm(played_traces(mixture, policy, batch, config.learner)), rows)
+        size = mixture_size(scale, batch, beta, config.learned_kind)
+        trace = played_traces(mixture, policy, batch, config.learner, size)
+        sums["trace"] = (per_arm(trace), rows)
     return sums
 
 

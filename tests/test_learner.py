@@ -56,7 +56,7 @@ def td_of(online: Tensor, target: Tensor, batch: Batch, config: Config) -> tuple
     """Return TD errors with the discounts of the played arms, and the betas of these arms."""
     beta = torch.from_numpy(betas(config.family)).float()[batch.arm]
     gamma = torch.from_numpy(gammas(config.family)).float()[batch.arm]
-    rates = {"beta": beta, "gamma": gamma}
+    rates = {"beta": beta, "gamma": gamma, "scale": torch.ones(len(online), config.family.arms)}
     return td_errors(online, target, batch, **rates, loss=config.learner, values="separate"), beta
 
 
@@ -382,6 +382,7 @@ def test_regression_gradient_through_the_burn_in() -> None:
             gamma=torch.from_numpy(gammas(BURN_IN.family)).float()[batch.arm],
             loss=BURN_IN.learner,
             values="joint",
+            scale=torch.ones(1, BURN_IN.family.arms),
         )
         weight = (batch.probability**-0.6).float()
         loss = (0.5 * (td[0][4:] ** 2).sum(0) * weight / weight.max()).mean()
@@ -565,6 +566,7 @@ def test_errors_and_leads_per_arm_by_definition() -> None:
         gamma=gamma,
         loss=CONFIG.learner,
         values="separate",
+        scale=torch.ones(2, CONFIG.family.arms),
     )
     metrics = learner.update(batch).metrics
 

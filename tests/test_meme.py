@@ -22,10 +22,10 @@ from agent57.ops.meme import (
 )
 from agent57.ops.policy import epsilon_greedy, sample_actions
 from agent57.ops.retrace import Rows, expected_returns
-from agent57.ops.td import batch_scale, td_scale
+from agent57.ops.td import batch_scale, mixture_size, played_traces, td_scale
 from agent57.presets import PRESETS, difference
 from agent57.replay.buffer import Replay
-from agent57.types import Batch
+from agent57.types import Batch, Windows
 from tests.ops.windows import errors_of
 from tests.small import (
     CPU,
@@ -196,6 +196,16 @@ def test_soft_traces_by_hand() -> None:
     assert trace.tolist() == [0.25]
 
 
+def test_soft_traces_in_units_of_errors_by_hand() -> None:
+    """Errors of size 2 and kappa 0.25 forgive a lag of 0.5, errors of size 0.4 a lag of 0.1."""
+    mixture = torch.tensor([[10.0, 9.6, 9.4], [-10.0, -10.4, -10.05]])
+    greedy = torch.tensor([[1.0, 0.0, 0.0], [1.0, 0.0, 0.0]])
+    size = torch.tensor([[2.0], [0.4]])
+    for action, expected in ((0, [0.5, 0.5]), (1, [0.5, 0.0]), (2, [0.0, 0.5])):
+        trace = soft_watkins_traces(mixture, greedy, torch.full((2,), action), 0.5, 0.25, size)
+        assert trace.tolist() == expected
+
+
 def random_rows(T: int = 7, B: int = 3, A: int = 4) -> dict[str, Tensor]:
     torch.manual_seed(0)
     mask = torch.ones(T, B, dtype=torch.bool)
@@ -265,6 +275,61 @@ def test_a_greedy_policy_without_tolerance_is_retrace_by_law() -> None:
         for loss in ("retrace", "soft_watkins")
     ]
     torch.testing.assert_close(*both)
+
+
+def random_case() -> dict[str, Any]:
+    """Values and rows of two networks, with an arm of beta 0.5."""
+    rows = random_rows()
+    return {
+        "online": torch.randn(2, 8, 3, 4, dtype=torch.float64),
+        "target": torch.randn(2, 8, 3, 4, dtype=torch.float64),
+        "action": torch.randint(4, (7, 3)),
+        "action_prob": torch.rand(7, 3, dtype=torch.float64) * 0.9 + 0.1,
+        "extrinsic": rows["reward"],
+        "intrinsic": torch.rand(7, 3, dtype=torch.float64),
+        "discount": rows["mask"].double(),
+        "mask": rows["mask"],
+        "beta": torch.full((3,), 0.5, dtype=torch.float64),
+        "gamma": torch.full((3,), 0.9, dtype=torch.float64),
+        "values": "separate",
+    }
+
+
+def errors_by(case: dict[str, Any], size: float = 1.0, **loss: Any) -> Tensor:
+    return errors_of(**case, size=size, loss=LearnerConfig(target_epsilon=0.0, **loss))
+
+
+def test_the_tolerance_is_a_share_of_the_mixture_s_errors_by_definition() -> None:
+    """An action passes that lags the best by at most kappa (sigma^e + beta sigma^i)."""
+    case = random_case()
+    kappa, size = 0.2, 3.0
+    mixture = case["online"][0] + 0.5 * case["online"][1]
+    expected = torch.empty(7, 3, dtype=torch.float64)
+    for t in range(7):
+        for b in range(3):
+            lag = mixture[t, b].max() - mixture[t, b, case["action"][t, b]]
+            expected[t, b] = 0.95 if lag <= kappa * (size + 0.5 * size) else 0.0
+    assert 0 < expected.count_nonzero() < expected.numel()
+    one = torch.ones(3, dtype=torch.int64)
+    names = ("action", "action_prob", "extrinsic", "intrinsic", "discount", "mask")
+    windows = Windows(**{name: case[name] for name in names}, arm=one, start=one)
+    loss = LearnerConfig(loss="soft_watkins", watkins_unit="error", watkins_tolerance=kappa)
+    size = mixture_size(torch.full((2, 2), size), windows, case["beta"], "separate")
+    policy = torch.nn.functional.one_hot(mixture.argmax(-1), 4).double()
+    trace = played_traces(mixture[:-1], policy[:-1], windows, loss, size)
+    torch.testing.assert_close(trace, expected)
+
+
+def test_without_or_with_every_tolerance_traces_are_watkins_or_peng_s_by_law() -> None:
+    """Errors far above the values forgive every action; no tolerance forgives none."""
+    case = random_case()
+    soft = {"loss": "soft_watkins", "watkins_unit": "error"}
+    all_pass = errors_by(case, 1e6, **soft, watkins_tolerance=0.25)
+    torch.testing.assert_close(all_pass, errors_by(case, loss="peng"))
+    none = {"watkins_tolerance": 0.0}
+    by_value = errors_by(case, loss="soft_watkins", **none)
+    torch.testing.assert_close(errors_by(case, 1e6, **soft, **none), by_value)
+    assert not torch.allclose(all_pass, by_value)
 
 
 def test_meme_without_its_parts_is_agent57_by_law() -> None:

@@ -30,15 +30,18 @@ def soft_watkins_traces(
     action: Int[Tensor, "*rows"],
     trace_decay: float,
     tolerance: float,
+    unit: Float[Tensor, "*#rows #A"] | None = None,
 ) -> Float[Tensor, "*rows"]:
     """The share of each error that earlier steps learn (MEME).
 
         c = lambda E_{a~pi} [ Q(x, a_played) >= Q(x, a) - kappa |Q(x, a)| ]
 
     `mixture` is the value acted on, `tolerance` is kappa. With kappa = 0 and a greedy policy the
-    trace is Watkins': lambda after a greedy action, else 0.
+    trace is Watkins': lambda after a greedy action, else 0. `unit` replaces |Q(x, a)|, for example
+    by the size of TD errors: then actions count as equally good while the values cannot tell them
+    apart.
     """
-    least = mixture - tolerance * mixture.abs()
+    least = mixture - tolerance * (mixture.abs() if unit is None else unit)
     is_as_good = played_values(action, mixture)[..., None] >= least
     return trace_decay * (policy * is_as_good).sum(-1)
 

@@ -114,6 +114,7 @@ def td_errors(
     gamma: Float[Tensor, "B"],
     loss: LearnerConfig,
     values: ValueKind,
+    scale: Float[Tensor, "V J"],
     policy: Float[Tensor, "rows B A"] | None = None,
 ) -> Float[Tensor, "V T B"]:
     """The TD errors h(G_v[t]) - Q_v[t, a[t]] of each value v; 0 in padding.
@@ -122,7 +123,8 @@ def td_errors(
     G_v are computed from the target networks' h^-1(Q_v) and the value's own reward (the paper,
     appendix C). Retrace, Peng's and soft Watkins Q(lambda) follow `policy`, by default the
     epsilon-greedy policy of the online mixture. N-step double Q-learning takes the best action of
-    the online mixture. The gradient flows through `online` alone.
+    the online mixture. `scale` is the usual size of the errors (`td_scale`), which soft Watkins
+    Q(lambda) may measure its tolerance in. The gradient flows through `online` alone.
     """
     online = at_least_float32(online)
     is_squashed = loss.transform == "h"
@@ -133,7 +135,9 @@ def td_errors(
         policy = epsilon_greedy(mixture, loss.target_epsilon)
     reward = value_rewards(windows.extrinsic, windows.intrinsic, beta, values).transpose(0, 1)
     rows = Rows(reward, (gamma * windows.discount)[:, None], windows.mask[:, None])
-    returns = _returns(rows, value.transpose(0, 1), mixture, policy, windows, loss).transpose(0, 1)
+    size = mixture_size(scale, windows, beta, values)
+    returns = _returns(rows, value.transpose(0, 1), mixture, policy, windows, loss, size)
+    returns = returns.transpose(0, 1)
     if is_squashed:
         returns = squash(returns, loss.squash_epsilon)
     played = played_values(windows.action.expand(len(online), -1, -1), online[:, :-1])
@@ -147,13 +151,14 @@ def _returns(
     policy: Float[Tensor, "rows B A"],
     windows: Windows,
     loss: LearnerConfig,
+    size: Float[Tensor, "B"],
 ) -> Float[Tensor, "T V B"]:
     """The returns of every value, by the chosen estimator; the columns of `rows` are [V, B]."""
     if loss.loss == "n_step":
         best = mixture.argmax(-1)[:, None].expand(value.shape[:-1])
         return n_step_targets(rows, played_values(best, value), loss.n_step)
     if loss.loss in ("peng", "soft_watkins"):
-        trace = played_traces(mixture[:-1], policy[:-1], windows, loss)
+        trace = played_traces(mixture[:-1], policy[:-1], windows, loss, size)
         return expected_returns(rows, (policy[:, None] * value).sum(-1), trace[:, None])
     action, action_prob = (
         x[:, None].expand_as(rows.reward) for x in (windows.action, windows.action_prob)
@@ -167,13 +172,18 @@ def played_traces(
     policy: Float[Tensor, "T B A"],
     windows: Windows,
     loss: LearnerConfig,
+    size: Float[Tensor, "B"],
 ) -> Float[Tensor, "T B"]:
-    """The trace of each row's action, by Retrace, Peng's Q(lambda) or soft Watkins Q(lambda)."""
+    """The trace of each row's action, by Retrace, Peng's Q(lambda) or soft Watkins Q(lambda).
+
+    `size` is the usual size of the errors of the mixture.
+    """
     if loss.loss == "peng":
         return torch.full_like(windows.action_prob, loss.trace_decay)
     if loss.loss == "soft_watkins":
+        unit = size[:, None] if loss.watkins_unit == "error" else None
         return soft_watkins_traces(
-            mixture, policy, windows.action, loss.trace_decay, loss.watkins_tolerance
+            mixture, policy, windows.action, loss.trace_decay, loss.watkins_tolerance, unit
         )
     return retrace_traces(policy, windows.action, windows.action_prob, loss.trace_decay)
 
@@ -319,6 +329,13 @@ def td_scale(
     mean_squares = torch.where(weight > 0, squares / weight, of_all)
     scale = torch.where(weight.sum() > 0, mean_squares, 1.0).sqrt().clamp(min=MIN_SCALE)
     return scale if batch is None else torch.maximum(scale, batch_scale(batch))
+
+
+def mixture_size(
+    scale: Float[Tensor, "V J"], windows: Windows, beta: Float[Tensor, "B"], values: ValueKind
+) -> Float[Tensor, "B"]:
+    """The usual size of the errors of each window's mixture, sum_v w_v sigma_v."""
+    return (value_weights(beta, values) * scale[:, windows.arm]).sum(0)
 
 
 def fresh_squares(config: Config) -> Float[Tensor, "rows J"]:

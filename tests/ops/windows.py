@@ -18,9 +18,15 @@ def errors_of(
     gamma: Tensor,
     loss: LearnerConfig,
     values: Literal["separate", "joint"],
+    size: float = 1.0,
     **rows: Any,
 ) -> Tensor:
-    """Return the TD errors of windows with these rows, from the middle of an episode."""
+    """Return the TD errors of windows with these rows, from the middle of an episode.
+
+    Errors of each value usually have this size, in every arm.
+    """
     one = torch.ones(rows["mask"].shape[1], dtype=torch.int64)
     windows = Windows(**rows, arm=one, start=one)
-    return td_errors(online, target, windows, beta=beta, gamma=gamma, loss=loss, values=values)
+    scale = torch.full((len(online), 2), size)
+    options = {"beta": beta, "gamma": gamma, "loss": loss, "values": values, "scale": scale}
+    return td_errors(online, target, windows, **options)
