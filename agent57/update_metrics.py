@@ -37,7 +37,8 @@ def batch_sums(
     """Sizes of values and errors, lead of the best action, traces, and the share of each arm.
 
     All inputs belong to the arms that played: values [V, T+1, B, A], the distilled policy
-    [T, B, A], errors [L, T, B] and their usual sizes [L, J]. `target_difference` is the lag of the target networks.
+    [T, B, A], errors [L, T, B] and their usual sizes [L, J]. `target_difference` is the lag of
+    the target networks.
     """
     trained = trained_rows(batch, config.sequence.burn_in)
     one_hot = F.one_hot(batch.arm, config.family.arms).float()  # [B, J]
