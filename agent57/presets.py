@@ -115,8 +115,8 @@ def _laptop(config: Config) -> Config:
     A lane plays about a hundred episodes, so bandits remember fewer episodes. The evaluator gets
     more lanes, because one lane would report too rarely. Evaluations play an average of the
     networks, because the latest greedy policy is unsteady. MEME has the small torso: its residual
-    torso takes thirteen times the operations of an update from images. docs/results/TUNING.md has
-    the trials behind these numbers.
+    torso takes thirteen times the operations of an update from images. The learner computes in
+    bfloat16 where that is faster. docs/results/TUNING.md has the trials behind these numbers.
     """
     learner = config.learner
     return replace(
@@ -143,6 +143,7 @@ def _laptop(config: Config) -> Config:
             target_period=config.learner.target_period // 5,
             # Otherwise arms without novelty are hardly ever drawn.
             td_scale="priority" if learner.td_scale == "none" else learner.td_scale,
+            precision="auto",
         ),
         actor=replace(config.actor, lanes=16, epsilon_alpha=4.0),
         evaluator=replace(config.evaluator, lanes=4),
@@ -157,11 +158,13 @@ def _laptop(config: Config) -> Config:
 def _laptop_pixels(config: Config) -> Config:
     """Images at laptop scale: long episodes, many frames and a slow network.
 
-    MEME acts on its values here: its distilled policy learned nothing in 700,000 frames of Pong.
+    Lanes begin their first sweep with different arms, so the replay always holds several arms. MEME
+    acts on its values here: its distilled policy learned nothing in 700,000 frames of Pong.
     """
     return replace(
         config,
         family=_family(config.family, FAINT_BETAS, (0.99, 0.985, 0.97)),
+        controller=replace(config.controller, sweep="staggered"),
         evaluator_controller=replace(config.evaluator_controller, window=50),
         network=replace(
             config.network,
@@ -171,7 +174,8 @@ def _laptop_pixels(config: Config) -> Config:
         ),
         sequence=_shorter(config.sequence, 2),
         replay=replace(config.replay, capacity=100_000, min_windows=500, samples_per_insert=8.0),
-        learner=replace(config.learner, batch_size=8, policy="values"),
+        # Windows have 20 steps, an eighth of the paper's, so fewer of them train novelty.
+        learner=replace(config.learner, batch_size=8, novelty_steps=2, policy="values"),
         curiosity=replace(config.curiosity, memory_size=30_000),
     )
 
