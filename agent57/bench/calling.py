@@ -15,6 +15,7 @@ from pathlib import Path
 import numpy as np
 
 from agent57.bench.effort import bench_config
+from agent57.bench.processes import core_seconds, descendants
 from agent57.config import ConfigError
 from agent57.planning.machine_costs import REFERENCE
 from agent57.runtime.cluster.ray_address import prepare
@@ -103,19 +104,4 @@ def _spent(
 
 def _core_seconds() -> dict[int, float]:
     """Core seconds so far of this process and of all processes below it."""
-    parents, seconds = {}, {}
-    for folder in Path("/proc").glob("[0-9]*"):
-        try:
-            fields = (folder / "stat").read_text().rpartition(")")[2].split()
-        except OSError:
-            continue  # it has ended meanwhile
-        pid = int(folder.name)
-        parents[pid] = int(fields[1])
-        seconds[pid] = (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
-
-    def is_below(pid: int) -> bool:
-        while pid in parents and pid != os.getpid():
-            pid = parents[pid]
-        return pid == os.getpid()
-
-    return {pid: spent for pid, spent in seconds.items() if is_below(pid)}
+    return {pid: core_seconds(pid) for pid in descendants(os.getpid())}

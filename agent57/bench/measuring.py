@@ -71,7 +71,7 @@ def measure_costs(plan: Plan, tell: Callable[[str], None]) -> Costs:
         sample=sample,
         act_parallel=act_parallel,
         update_parallel=update_parallel,
-        message=REFERENCE.message,  # a driver at its limit: benchmarks/driver.py
+        message=REFERENCE.message,  # a driver at its limit: agent57/bench/driver.py
         answer=answer,
         ray_cores=ray_cores,
         process_cores=process_cores,

@@ -1,7 +1,7 @@
 """The desk suite: tasks that the default settings must learn on two cores, each with a target.
 
 A run is scored by its final policy, the best arm of the evaluator. The table also shows scores that
-others report, and baselines that `benchmarks/sb3_baselines.py` trained for the same steps.
+others report, and baselines that `trials/sb3_baselines.py` trained for the same steps.
 """
 
 import csv
@@ -179,7 +179,7 @@ def _kept_score(file: Path) -> dict[str, Any]:
 
 
 def read_baselines(file: Path, tasks: tuple[DeskTask, ...]) -> list[DeskScore]:
-    """Return the scores that benchmarks/sb3_baselines.py wrote; empty without the file."""
+    """Return the scores that trials/sb3_baselines.py wrote; empty without the file."""
     if not file.exists():
         return []
     by_name = {task.env: task for task in tasks}
@@ -197,7 +197,7 @@ def read_baselines(file: Path, tasks: tuple[DeskTask, ...]) -> list[DeskScore]:
         ]
     except (ValueError, KeyError, TypeError):
         raise ConfigError(
-            f"{file} is damaged: make it again with benchmarks/sb3_baselines.py"
+            f"{file} is damaged: make it again with trials/sb3_baselines.py"
         ) from None
 
 

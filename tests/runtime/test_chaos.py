@@ -1,8 +1,8 @@
-"""The short form of `benchmarks/chaos.py`: one try of a few kinds, on real runs."""
+"""The short form of `trials/chaos.py`: one try of a few kinds, on real runs."""
 
 import pytest
 
-from benchmarks import chaos
+from trials import chaos
 
 
 @pytest.mark.parametrize("kind", ["kill", "damage", "forged", "stranger", "cluster_ray"])

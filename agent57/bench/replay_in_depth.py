@@ -1,26 +1,28 @@
-"""Measures the replay in depth: the parts of a transition's bytes, rates with more play than in
-`agent57 bench`, a replay that is really full, and index operations by the number of windows.
+"""Measures the replay in depth.
 
-    python benchmarks/replay.py --json replay.json
-    python benchmarks/replay.py --fill 5_000_000     # really fill it, and report resident memory
+Parts of a transition's bytes, rates with more play than in `agent57 bench`, a replay that is really
+full, and index operations by the number of windows.
+
+    python -m agent57.bench.replay_in_depth --json replay.json
+    python -m agent57.bench.replay_in_depth --fill 5_000_000   # fill it, report resident memory
 
 Play is a uniformly random policy under the paper's preprocessing. Recurrent states have the paper's
 size and random values, so they do not compress and are counted in full.
 """
 
-import argparse
 import dataclasses
 import time
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import torch
-from figures import show
 
 from agent57.bench.effort import FULL
 from agent57.bench.play import LAYOUT, Recording, Rows, joined, make_assembler, make_replay, record
 from agent57.bench.play import insert as play_into
 from agent57.bench.replaying import BATCH, sampling, storing
+from agent57.bench.script import options_of, show
 from agent57.config import ReplayConfig, SequenceConfig
 from agent57.replay.assembler import Assembler
 from agent57.replay.buffer import Replay
@@ -35,9 +37,9 @@ def insert(rows: Rows, replay: Replay, assembler: Assembler, num_steps: int) -> 
     return time.perf_counter() - begun
 
 
-def measure_bytes(recordings: dict[str, Recording]) -> dict:
+def measure_bytes(recordings: dict[str, Recording]) -> dict[str, Any]:
     """Return memory per transition of each game at each level, with parts at the last level."""
-    figures: dict = {}
+    figures: dict[str, Any] = {}
     for level in (1, 3):
         for game, recording in recordings.items():
             config = ReplayConfig(compression=level)
@@ -60,7 +62,7 @@ def measure_bytes(recordings: dict[str, Recording]) -> dict:
     return {"games": figures, "mean": means}
 
 
-def measure_scaling(sizes: tuple[int, ...], repeats: int = 200) -> dict:
+def measure_scaling(sizes: tuple[int, ...], repeats: int = 200) -> dict[str, Any]:
     """Return microseconds of drawing and reprioritising 64 windows and inserting, by size."""
     sequence = SequenceConfig(trace_length=2, replay_period=1)
     layout = dataclasses.replace(
@@ -102,12 +104,13 @@ def measure_scaling(sizes: tuple[int, ...], repeats: int = 200) -> dict:
     return figures
 
 
-def measure_fill(rows: Rows, num_transitions: int) -> dict:
+def measure_fill(rows: Rows, num_transitions: int) -> dict[str, Any]:
     """Fill a replay with play, and add a tenth more, so that eviction is measured too."""
     config = ReplayConfig(capacity=num_transitions)
     assembler = make_assembler(config, rows.num_lanes)
-    insert(rows, make_replay(config), assembler, rows.num_steps)  # fills the assembler's memory
-    replay, before = make_replay(config), resident_bytes() or 0
+    replay = make_replay(config)
+    insert(rows, replay, assembler, rows.num_steps)  # fills the assembler's memory
+    before = (resident_bytes() or 0) - replay.num_bytes
     steps = int(1.1 * num_transitions) // rows.num_lanes
     seconds = insert(rows, replay, assembler, steps)
     resident = (resident_bytes() or 0) - before
@@ -123,7 +126,8 @@ def measure_fill(rows: Rows, num_transitions: int) -> dict:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.split("\n\n")[0])
+    """Measure and print."""
+    parser = options_of(__doc__)
     parser.add_argument("--lanes", type=int, default=32, help="of each game")
     parser.add_argument("--steps", type=int, default=480, help="of each lane")
     parser.add_argument("--repeats", type=int, default=5)
@@ -138,7 +142,7 @@ def main() -> None:
         for seed, game in enumerate(FULL.games)
     }
     config = ReplayConfig(threads=arguments.threads)
-    figures: dict = {"bytes_per_transition": measure_bytes(recordings)}
+    figures: dict[str, Any] = {"bytes_per_transition": measure_bytes(recordings)}
     plan = dataclasses.replace(FULL, repeats=arguments.repeats)
     for result in storing(plan, recordings, config):
         figures[result.part] = dataclasses.asdict(result)

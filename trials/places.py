@@ -1,6 +1,6 @@
 """Maps where each arm of a run goes in the first room of Montezuma's Revenge.
 
-    python benchmarks/places.py runs/montezuma --episodes 3 --out places.png
+    python trials/places.py runs/montezuma --episodes 3 --out places.png
 
 The run may still be training: its newest checkpoint plays, so maps of several moments show how the
 visited part of the room grows. Rooms and positions are read from the console's memory for this map

@@ -1,6 +1,6 @@
 """Counts the files and lines that a transition passes from actor to learner.
 
-    python benchmarks/path.py
+    python -m tests.house.transition_path
 
 Runs a tiny agent on Pong in one process under Python's profiler. Lists every file of the package
 with a function that ran between an actor's step and the learner's update, except settings and

@@ -1,9 +1,11 @@
-"""Titles, memory and core time of the processes of a run on a cluster."""
+"""Titles, memory and core time of the processes of a run, from /proc."""
 
 import json
 import os
-from collections import Counter
+from collections import defaultdict
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 KINDS = ("ActorWorker", "ShardWorker", "LearnerWorker", "EvaluatorWorker", "driver", "Ray")
 PAGE, TICK = os.sysconf("SC_PAGE_SIZE"), os.sysconf("SC_CLK_TCK")
@@ -47,6 +49,7 @@ def identity(pid: int) -> str:
 
 
 def kind_of(title: str) -> str:
+    """Return the kind of a process with this title."""
     return next((kind for kind in KINDS if kind in title), "Ray")
 
 
@@ -67,6 +70,7 @@ def shared(pid: int) -> int:
 
 
 def core_seconds(pid: int) -> float:
+    """Return the core seconds of a process so far."""
     try:
         fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
         return (int(fields[11]) + int(fields[12])) / TICK
@@ -74,17 +78,18 @@ def core_seconds(pid: int) -> float:
         return 0.0
 
 
-def by_kind(pids: dict[int, str], measure) -> Counter:
-    """Sum a measure over the processes of each kind."""
-    total: Counter = Counter()
+def by_kind(pids: dict[int, str], measure: Callable[[int], float]) -> dict[str, float]:
+    """Sum a measure over the processes of each kind; a kind without any is 0."""
+    total: dict[str, float] = defaultdict(float)
     for pid, kind in pids.items():
         total[kind] += measure(pid)
     return total
 
 
-def newest(file: Path) -> dict:
+def newest(file: Path) -> dict[str, Any]:
     """Return the last whole line of a file of JSON lines."""
     try:
-        return json.loads(file.read_text().splitlines()[-1])
+        line: dict[str, Any] = json.loads(file.read_text().splitlines()[-1])
     except (OSError, IndexError, ValueError):
         return {}
+    return line

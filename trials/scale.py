@@ -1,7 +1,7 @@
 """Compares a run of `agent57 train` with its prediction, and checks that it survives kills.
 
-    python benchmarks/scale.py --actors 16 --lanes-per-actor 16 --minutes 20 --kill --out scale-16
-    python benchmarks/scale.py --actors 1 --seconds 60 --scale laptop --out scale-1
+    python trials/scale.py --actors 16 --lanes-per-actor 16 --minutes 20 --kill --out scale-16
+    python trials/scale.py --actors 1 --seconds 60 --scale laptop --out scale-1
 
 Runs on this machine until learning has begun, and then measures for a while. Prints core seconds
 per agent step, steps per second, memory by kind of process, samples per insert and the rate of
@@ -21,9 +21,16 @@ import sys
 import time
 from pathlib import Path
 
-from processes import KINDS, by_kind, core_seconds, descendants, newest, resident, shared
+from agent57.bench.processes import (
+    KINDS,
+    by_kind,
+    core_seconds,
+    descendants,
+    newest,
+    resident,
+    shared,
+)
 
-os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
 WAIT_SECONDS = 2.0
 
 

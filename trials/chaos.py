@@ -1,7 +1,7 @@
 """Does bad things to runs at random, for as long as you like, and prints a table of outcomes.
 
-    python benchmarks/chaos.py --minutes 60              # before a release
-    python benchmarks/chaos.py --rounds 1 --only kill,damage
+    python trials/chaos.py --minutes 60              # before a release
+    python trials/chaos.py --rounds 1 --only kill,damage
 
 Each try does one bad thing to a run and then checks the promises of docs/RELIABILITY.md: the run
 ends exactly like an undisturbed run, or a command ends with one line and no traceback. Tries of all
@@ -34,10 +34,10 @@ from typing import Any
 ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT))
 
+from agent57.bench.processes import descendants, identity, newest, title_of  # noqa: E402
 from agent57.replay.block import Block  # noqa: E402
 from agent57.runtime.run import STOPPED  # noqa: E402
 from agent57.storage.checkpoint import CheckpointStore  # noqa: E402
-from benchmarks.processes import descendants, identity, newest, title_of  # noqa: E402
 from tests.runtime import broken_envs  # noqa: E402
 from tests.runtime.runs import difference, result  # noqa: E402
 from tests.runtime.test_strangers import (  # noqa: E402

@@ -1,15 +1,14 @@
 """Measures memory of a run at laptop scale: growth in training, and peak with a full replay.
 
-    python benchmarks/memory.py train --minutes 30 --figure docs/memory.png
-    python benchmarks/memory.py full
+    python -m agent57.bench.memory train --minutes 30 --figure docs/memory.png
+    python -m agent57.bench.memory full
 
 `train` is `agent57 train`, except that it writes metrics more often. Growth is the growth of the
-resident memory minus the bytes that the replay reports. `full` fills the replay with games that the
-agent's own actor plays at random, and learns from full batches meanwhile. Then the agent plays,
-learns, evaluates and writes a checkpoint as usual.
+resident memory minus the bytes that the replay reports. `full` fills the replay with copies of
+blocks that the untrained agent plays. Then the agent plays, learns from full batches, evaluates and
+writes a checkpoint as usual.
 """
 
-import argparse
 import json
 import os
 import resource
@@ -19,19 +18,16 @@ import sys
 import tempfile
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
-import matplotlib as mpl
+import matplotlib.pyplot as plt
 import numpy as np
 import torch
 
-mpl.use("Agg")
-
-import matplotlib.pyplot as plt
-from figures import show
-
 from agent57.allocator import keep_freed_memory
+from agent57.bench.checkpointing import fill, played, repeated
+from agent57.bench.script import options_of, show, tell
 from agent57.config import Config
-from agent57.player import Player
 from agent57.presets import make_config
 from agent57.runtime.parts import Parts, build
 from agent57.runtime.saving import Saver
@@ -40,7 +36,6 @@ from agent57.storage.journal import Journal, resident_bytes
 
 LIMIT_GB = 6.0
 LOG_FRAMES = 4000
-REPORTS = 10  # number of printed lines, and of updates, while the replay fills
 
 
 def train(game: str, minutes: float, out: Path) -> None:
@@ -57,7 +52,7 @@ def train(game: str, minutes: float, out: Path) -> None:
     assert process.returncode == 0, "training failed"
 
 
-def growth(out: Path, warm_up_minutes: float, figure: Path) -> dict:
+def growth(out: Path, warm_up_minutes: float, figure: Path) -> dict[str, Any]:
     """Draw resident memory over training; return its growth minus that of the replay."""
     lines = (out / "metrics.jsonl").read_text().splitlines()
     rows = [json.loads(line) for line in lines]
@@ -95,83 +90,31 @@ def growth(out: Path, warm_up_minutes: float, figure: Path) -> dict:
     }
 
 
-class Guess(torch.nn.Module):
-    """Replaces the value networks by random values and states of the right shapes."""
-
-    def __init__(self, networks: torch.nn.Module) -> None:
-        super().__init__()
-        self.nets = networks.nets  # the learner's weights are loaded into these
-        self._num_actions = networks.num_actions
-
-    def forward(self, prepared, _action, _extrinsic, _intrinsic, _arm, state, run):
-        rows, lanes = prepared.shape[:2]
-        value = torch.randn(len(state), rows, lanes, self._num_actions)
-        return value, torch.randn_like(state).tanh()
-
-
-class Boredom:
-    """Replaces curiosity by random intrinsic rewards, without networks."""
-
-    def __init__(self, curiosity, rng: np.random.Generator) -> None:
-        self._curiosity = curiosity
-        self._rng = rng
-
-    def __getattr__(self, name: str):
-        return getattr(self._curiosity, name)
-
-    def reward(self, prepared: torch.Tensor) -> np.ndarray:
-        return self._rng.gamma(1.0, size=len(prepared)).astype(np.float32)
-
-
-def fill(config: Config, parts: Parts) -> None:
-    """Play at random until the replay is full, with a few updates meanwhile."""
-    player: Player = parts.actor.player
-    value, curiosity = player.networks.value, player.curiosity
-    player.networks.value = Guess(value)
-    player.curiosity = Boredom(curiosity, np.random.default_rng(0))
-    capacity, reported = config.replay.capacity, 0
-    slack = (
-        config.actor.lanes * config.sequence.window_length
-    )  # blocks leave before the last ones fit
-    while parts.replay.num_transitions < capacity - slack:
-        for block in parts.actor.step()[0]:
-            parts.replay.add(block)
-        if parts.replay.num_transitions >= capacity * reported / REPORTS:
-            reported += 1
-            if parts.replay.num_windows >= config.learner.batch_size:
-                update(config, parts)
-            size = parts.replay.num_bytes / 1e6
-            print(
-                f"{parts.replay.num_transitions:9,} transitions, replay {size:6.0f} MB, "
-                f"process {(resident_bytes() or 0) / 1e6:6.0f} MB",
-                flush=True,
-            )
-    player.networks.value, player.curiosity = value, curiosity
-
-
 def update(config: Config, parts: Parts) -> None:
+    """Make one update."""
     batch = parts.replay.sample(config.learner.batch_size)
     parts.replay.reprioritise(batch.key, parts.learner.update(batch).priorities)
 
 
-def full(game: str, num_updates: int) -> dict:
+def full(game: str, num_updates: int) -> dict[str, Any]:
     """Return the peak memory of the process with a full replay."""
     config = make_config("agent57", "laptop")
     config = replace(config, env=replace(config.env, name=game))
     keep_freed_memory()
     torch.set_num_threads(config.run.threads or os.cpu_count() or 1)
     parts = build(config, torch.device("cpu"))
-    fill(config, parts)
+    period = config.sequence.replay_period
+    fill(parts, repeated(played(parts, 6 * period), period), config.replay.capacity)
     for _ in range(num_updates):
-        for _ in range(config.sequence.replay_period):
-            for block in parts.actor.step()[0]:
-                parts.replay.add(block)
+        for block in played(parts, period):
+            parts.replay.add(block)
+        for _ in range(period):
             parts.evaluator.step(parts.actor.num_frames)
         update(config, parts)
     with tempfile.TemporaryDirectory() as path:
         folder = RunFolder.create(Path(path) / "run", config)
         journal = Journal(folder, config.run.log_frames)
-        Saver(config, folder, parts, journal, print).save_last()
+        Saver(config, folder, parts, journal, tell).save_last()
         journal.close()
         folder.close()
     memories = config.actor.lanes * config.curiosity.memory_size * config.network.embedding_size * 4
@@ -190,14 +133,15 @@ def full(game: str, num_updates: int) -> dict:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.split("\n\n")[0])
+    """Measure and print."""
+    parser = options_of(__doc__)
     parser.add_argument("what", choices=["train", "full"])
     parser.add_argument("--game", default="pong")
     parser.add_argument("--minutes", type=float, default=30.0, help="of training")
     parser.add_argument("--warm-up", type=float, default=5.0, help="minutes before growth counts")
     parser.add_argument("--out", type=Path, help="keep the run of training here")
     parser.add_argument("--figure", type=Path, default=Path("docs/memory.png"))
-    parser.add_argument("--updates", type=int, default=5, help="of usual training, replay full")
+    parser.add_argument("--updates", type=int, default=14, help="with the replay full")
     arguments = parser.parse_args()
     if arguments.what == "full":
         figures = full(arguments.game, arguments.updates)

@@ -1,7 +1,7 @@
 """Trains PPO and DQN of Stable-Baselines3 with default settings on the tasks of the desk suite.
 
     pip install -e '.[baselines]'       # for this script alone; the package does not need it
-    python benchmarks/sb3_baselines.py --out runs/desk/baselines.json
+    python trials/sb3_baselines.py --out runs/desk/baselines.json
     agent57 suite desk --out runs/desk  # puts them into its table and figure
 
 Each task gets as many steps as agent57 gets in the desk suite. Atari is left out, because results

@@ -1,6 +1,6 @@
 """Measures how old an episode's embedding is at its start, by lanes and versions held.
 
-    python benchmarks/embedding_age.py
+    python trials/embedding_age.py
 
 Episodes have geometric lengths, and the learner has a new embedding every 100 steps. Ages are in
 mean episode lengths. Only `Curiosity` decides which embedding an episode gets; no game is played.

@@ -1,13 +1,12 @@
 """Measures how the core time of a step grows with replay, episodic memory and lanes.
 
-    python benchmarks/growth.py --out docs/growth
+    python -m agent57.bench.growth --out docs/growth
 
 The agent has the paper's size and one thread. Replay: a step's share of inserting and sampling
 windows of Pong. Memory: the novelty of one state. Lanes: acting in the random coin grid, whose
 environment costs little. Writes OUT.json, OUT.svg and OUT.png.
 """
 
-import argparse
 import dataclasses
 import itertools
 from pathlib import Path
@@ -15,11 +14,11 @@ from pathlib import Path
 import matplotlib.pyplot as plt
 import numpy as np
 import torch
-from figures import show
 
 from agent57.bench.acting import make_actor
 from agent57.bench.cost import cost_of
 from agent57.bench.play import SEQUENCE, Rows, folded, make_assembler, make_replay, record
+from agent57.bench.script import options_of, show
 from agent57.config import CuriosityConfig, ReplayConfig
 from agent57.curiosity.episodic import EpisodicMemory
 from agent57.envs.make import make_env
@@ -104,7 +103,7 @@ def draw(curves: dict[str, tuple[tuple[int, ...], list[float]]], out: Path) -> N
 
 def main() -> None:
     """Measure, print and write."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser = options_of(__doc__)
     parser.add_argument("--out", type=Path, default=Path("growth"))
     parser.add_argument("--seconds", type=float, default=2.0, help="of each measurement, by clock")
     options = parser.parse_args()

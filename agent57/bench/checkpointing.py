@@ -1,6 +1,6 @@
 """Measures checkpoints with a replay of real play: their time, size and cost to training.
 
-    python benchmarks/checkpoint.py --transitions 10_000 1_000_000 --json checkpoint.json
+    python -m agent57.bench.checkpointing --transitions 10_000 1_000_000 --json checkpoint.json
 
 A laptop-scale agent on Pong has a replay of random play under the paper's preprocessing. The same
 blocks fill the replay again and again under new ids. `first` is the checkpoint of everything,
@@ -9,7 +9,6 @@ blocks fill the replay again and again under new ids. `first` is the checkpoint 
 interval.
 """
 
-import argparse
 import dataclasses
 import itertools
 import os
@@ -17,11 +16,12 @@ import tempfile
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import torch
-from figures import show
 
 from agent57.bench.cost import cpu_seconds
+from agent57.bench.script import options_of, show
 from agent57.config import Config, to_dict
 from agent57.presets import make_config
 from agent57.replay.block import Block
@@ -34,6 +34,7 @@ STEPS_PER_SECOND = 60  # rate of a laptop run on two cores; sets the new play pe
 
 
 def make(transitions: int, threads: int) -> Config:
+    """Return the settings of a laptop-scale agent on Pong with a replay of this size."""
     config = make_config("agent57", "laptop")
     return dataclasses.replace(
         config,
@@ -50,8 +51,12 @@ def played(parts: Parts, num_steps: int) -> list[Block]:
 
 def repeated(blocks: list[Block], period: int) -> Iterator[Block]:
     """Yield the same blocks in endless episodes, with bytes copied as in new blocks."""
-    full = [b for b in blocks if b.length == period and b.state is not None and not b.is_last]
-    for number, block in enumerate(itertools.cycle(full)):
+    full = [
+        (block, block.state)
+        for block in blocks
+        if block.length == period and block.state is not None and not block.is_last
+    ]
+    for number, (block, state) in enumerate(itertools.cycle(full)):
         episode, index = divmod(number, BLOCKS_PER_EPISODE)
         is_last = index == BLOCKS_PER_EPISODE - 1
         yield dataclasses.replace(
@@ -62,12 +67,13 @@ def repeated(blocks: list[Block], period: int) -> Iterator[Block]:
             is_last=is_last,
             observations=bytes(bytearray(block.observations)),
             steps=block.steps.copy(),
-            state=None if is_last else block.state.copy(),
+            state=None if is_last else state.copy(),
             priority=1.0 + number % 7,
         )
 
 
 def fill(parts: Parts, blocks: Iterator[Block], transitions: int) -> None:
+    """Add blocks until they hold so many transitions."""
     added = 0
     while added < transitions:
         block = next(blocks)
@@ -78,7 +84,8 @@ def fill(parts: Parts, blocks: Iterator[Block], transitions: int) -> None:
 def measure_save(
     config: Config, parts: Parts, store: CheckpointStore, folder: Path
 ) -> dict[str, float]:
-    before, memory = {p.name for p in folder.glob("*")}, resident_bytes()
+    """Return the seconds, megabytes and shares of one checkpoint."""
+    before, memory = {p.name for p in folder.glob("*")}, resident_bytes() or 0
     os.sync()
     begun, cpu = time.perf_counter(), cpu_seconds()
     state = {
@@ -89,9 +96,9 @@ def measure_save(
     }
     store.save(state, parts.replay.blocks())
     blocked, blocked_cpu = time.perf_counter() - begun, cpu_seconds() - cpu
-    peak = resident_bytes()
+    peak = memory
     while store.is_writing:
-        peak = max(peak, resident_bytes())
+        peak = max(peak, resident_bytes() or 0)
         time.sleep(0.01)
     error = store.wait()
     assert error is None, error
@@ -110,7 +117,8 @@ def measure_save(
     }
 
 
-def measure(transitions: int, threads: int, where: Path) -> dict:
+def measure(transitions: int, threads: int, where: Path) -> dict[str, Any]:
+    """Return the figures of two checkpoints and of loading, with so many transitions."""
     config = make(transitions, threads)
     torch.set_num_threads(threads)
     parts = build(config, torch.device("cpu"))
@@ -118,7 +126,10 @@ def measure(transitions: int, threads: int, where: Path) -> dict:
     period = config.sequence.replay_period
     blocks = repeated(played(parts, 6 * period), period)
     fill(parts, blocks, transitions)
-    figures: dict = {"blocks": len(parts.replay.live_ids), "replay_bytes": parts.replay.num_bytes}
+    figures: dict[str, Any] = {
+        "blocks": len(parts.replay.live_ids),
+        "replay_bytes": parts.replay.num_bytes,
+    }
     with tempfile.TemporaryDirectory(dir=where) as name:
         folder = Path(name) / "checkpoints"
         store = CheckpointStore(folder, config.run.checkpoints_kept)
@@ -129,14 +140,15 @@ def measure(transitions: int, threads: int, where: Path) -> dict:
         begun, cpu = time.perf_counter(), cpu_seconds()
         checkpoint = CheckpointStore(folder, config.run.checkpoints_kept).load()
         assert checkpoint is not None
-        parts.load_state_dict(checkpoint.state["parts"], checkpoint.blocks)
+        parts.load_state_dict(checkpoint.state["parts"], checkpoint.blocks, 0)
         figures["load_seconds"] = time.perf_counter() - begun
         figures["load_cpu_seconds"] = cpu_seconds() - cpu
     return figures
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.split("\n\n")[0])
+    """Measure and print."""
+    parser = options_of(__doc__)
     parser.add_argument("--transitions", type=int, nargs="+", default=[10_000, 1_000_000])
     parser.add_argument("--threads", type=int, default=1)
     parser.add_argument("--where", type=Path, default=Path("/tmp"), help="a folder on the disk")

@@ -1,8 +1,10 @@
-"""Compares the replay with two libraries on the same play: memory per transition and sampled
-windows per second (64 windows of 160 steps and the bootstrap observation).
+"""Compares the replay with two libraries on the same play.
 
-    pip install flashbax cpprb       # for this script alone; the package needs neither
-    python benchmarks/replay_libraries.py --json libraries.json
+Memory per transition, and sampled windows per second (64 windows of 160 steps and the bootstrap
+observation).
+
+    pip install flashbax cpprb       # for this comparison alone; the package needs neither
+    python -m agent57.bench.replay_libraries --json libraries.json
 
 flashbax (PrioritisedTrajectoryBuffer) keeps single steps, so the recurrent state is stored with
 every step. cpprb (PrioritizedReplayBuffer) draws fixed items, so a window is an item and overlaps
@@ -10,13 +12,11 @@ are stored twice. Our replay compresses and delivers time-major batches. The lib
 here.
 """
 
-import argparse
 import time
 from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
-from figures import show
 
 from agent57.bench.effort import FULL
 from agent57.bench.play import (
@@ -30,6 +30,7 @@ from agent57.bench.play import (
     make_replay,
     record,
 )
+from agent57.bench.script import need, options_of, show
 from agent57.config import ReplayConfig
 
 BATCH, GAMES = 64, FULL.games
@@ -45,6 +46,7 @@ def random_states(count: int) -> np.ndarray:
 
 
 def fill_agent57(recording: Recording) -> Filled:
+    """Return the replay of this package, filled with the recording."""
     config, rows = ReplayConfig(), Rows(recording)
     replay = make_replay(config)
     insert(rows.play(rows.num_steps), replay, make_assembler(config, rows.num_lanes))
@@ -52,6 +54,8 @@ def fill_agent57(recording: Recording) -> Filled:
 
 
 def fill_flashbax(recording: Recording) -> Filled:
+    """Return a buffer of single steps, filled with the recording."""
+    need("flashbax", "pip install flashbax")
     import flashbax
     import jax
 
@@ -86,6 +90,8 @@ def fill_flashbax(recording: Recording) -> Filled:
 
 
 def fill_cpprb(recording: Recording) -> Filled:
+    """Return a buffer of whole windows, filled with the recording."""
+    need("cpprb", "pip install cpprb")
     from cpprb import PrioritizedReplayBuffer
 
     num_lanes, num_steps = recording.action.shape
@@ -120,7 +126,10 @@ def fill_cpprb(recording: Recording) -> Filled:
     )
 
 
-def measure(fill: Callable[[Recording], Filled], recording: Recording, repeats: int) -> dict:
+def measure(
+    fill: Callable[[Recording], Filled], recording: Recording, repeats: int
+) -> dict[str, float]:
+    """Return bytes per transition, and the median of windows sampled per second."""
     size, sample = fill(recording)
     sample()
     seconds = []
@@ -135,7 +144,8 @@ def measure(fill: Callable[[Recording], Filled], recording: Recording, repeats: 
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.split("\n\n")[0])
+    """Measure and print."""
+    parser = options_of(__doc__)
     parser.add_argument("--lanes", type=int, default=16, help="of each game")
     parser.add_argument("--steps", type=int, default=480, help="of each lane")
     parser.add_argument("--repeats", type=int, default=15)

@@ -1,8 +1,8 @@
 """Compares training speed with other agents: steps and learned timesteps per core second.
 
-    pip install stable-baselines3 opencv-python-headless   # for this script alone
-    python benchmarks/peers.py --turns 3
-    python benchmarks/peers.py --rival my_checkout.py # an agent that you have checked out yourself
+    pip install stable-baselines3 opencv-python-headless      # for this comparison alone
+    python -m agent57.bench.peers --turns 3
+    python -m agent57.bench.peers --rival my_checkout.py  # an agent you have checked out yourself
 
 All agents train on Pong from pixels with one thread of torch and take turns in one process. Core
 time is compared, because other programs on the machine hardly change it. Learned timesteps are
@@ -13,28 +13,26 @@ function takes a number of agent steps, and plays and learns for at least that m
 returns the steps played and the timesteps learned from.
 """
 
-import argparse
 import importlib.util
-import os
 import statistics
 import time
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
-
-os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
+from typing import Literal
 
 import torch
+
+from agent57.bench.script import need, options_of, tell
+from agent57.defaults import default_config
+from agent57.replay.buffer import SamplesPerInsert
+from agent57.runtime.parts import build
 
 Turn = Callable[[int], tuple[int, int]]
 
 
-def agent57(scale: str, precision: str) -> Turn:
+def agent57(scale: str, precision: Literal["float32", "bfloat16", "auto"]) -> Turn:
     """Return the inline runtime without evaluator and records, which rivals lack too."""
-    from agent57.defaults import default_config
-    from agent57.replay.buffer import SamplesPerInsert
-    from agent57.runtime.parts import build
-
     config = default_config("pong", "agent57", scale)
     config = replace(
         config,
@@ -63,14 +61,12 @@ def agent57(scale: str, precision: str) -> Turn:
 
 def sb3_dqn() -> Turn:
     """Return DQN of Stable-Baselines3 with its zoo's Atari settings, except the warm-up."""
-    import ale_py
-    import gymnasium
+    need("stable_baselines3", "pip install stable-baselines3 opencv-python-headless")
     from stable_baselines3 import DQN
     from stable_baselines3.common.env_util import make_atari_env
     from stable_baselines3.common.vec_env import VecFrameStack
 
-    gymnasium.register_envs(ale_py)
-    env = VecFrameStack(make_atari_env("PongNoFrameskip-v4", n_envs=1, seed=0), n_stack=4)
+    env = VecFrameStack(make_atari_env("ale_py:PongNoFrameskip-v4", n_envs=1, seed=0), n_stack=4)
     model = DQN(
         "CnnPolicy", env, buffer_size=10_000, learning_starts=100, batch_size=32, train_freq=4,
         gradient_steps=1, learning_rate=1e-4, device="cpu",
@@ -85,18 +81,25 @@ def sb3_dqn() -> Turn:
 
 
 def from_file(path: Path) -> Turn:
+    """Return what the `make` of a rival's file returns."""
     spec = importlib.util.spec_from_file_location(path.stem, path)
+    assert spec is not None, path
+    assert spec.loader is not None, path
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
-    return module.make()
+    turn: Turn = module.make()
+    return turn
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    """Measure and print."""
+    parser = options_of(__doc__)
     parser.add_argument("--turns", type=int, default=3)
     parser.add_argument("--steps", type=int, default=800, help="agent steps of a turn, at least")
     parser.add_argument("--scale", default="laptop")
-    parser.add_argument("--precision", default="float32", help="of agent57: bfloat16, auto")
+    parser.add_argument(
+        "--precision", default="float32", choices=("float32", "bfloat16", "auto"), help="of agent57"
+    )
     parser.add_argument("--no-sb3", action="store_true")
     parser.add_argument("--rival", type=Path, nargs="*", default=[])
     args = parser.parse_args()
@@ -117,13 +120,16 @@ def main() -> None:
             acted[name].append(steps / core)
             learned[name].append(timesteps / core)
     for name in agents:
-        steps, timesteps = statistics.median(acted[name]), statistics.median(learned[name])
+        rates = [statistics.median(found[name]) for found in (acted, learned)]
         ratios = (
             statistics.median(a / b for a, b in zip(found["agent57"], found[name], strict=True))
             for found in (acted, learned)
         )
-        print(f"{name:12s} {steps:8.1f} steps, {timesteps:8.1f} learned timesteps per core second; "
-              f"agent57 is {' and '.join(f'{r:.2f}' for r in ratios)} times as fast")  # fmt: skip
+        times = " and ".join(f"{ratio:.2f}" for ratio in ratios)
+        tell(
+            f"{name:12s} {rates[0]:8.1f} steps, {rates[1]:8.1f} learned timesteps per core second; "
+            f"agent57 is {times} times as fast"
+        )
 
 
 if __name__ == "__main__":

@@ -1,6 +1,6 @@
 """Kills an actor of a cluster every minute, and records memory, samples per insert and returns.
 
-    python benchmarks/soak.py --minutes 30 --out soak
+    python trials/soak.py --minutes 30 --out soak
 
 Writes soak/soak.csv (one row per sample) and soak/soak.png. Prints a verdict: memory of all
 processes after the warm-up, samples per insert, restarts, returns of the evaluator.
@@ -17,7 +17,8 @@ import time
 from pathlib import Path
 
 import numpy as np
-from processes import KINDS, by_kind, descendants, newest, resident
+
+from agent57.bench.processes import KINDS, by_kind, descendants, newest, resident
 
 SAMPLE_SECONDS = 5.0
 

@@ -1,6 +1,6 @@
 """Four Ray nodes on a real network: measured and predicted bytes, a slow node, a cut node.
 
-    python benchmarks/network.py --out network --mbits 1000 --delay-ms 10      # needs root and ip
+    python trials/network.py --out network --mbits 1000 --delay-ms 10      # needs root and ip
 
 Each node is a network namespace on a bridge; `tc` limits what a node sends. With a delay, a thread
 of this script carries the packets instead of the bridge, because many kernels lack `netem`. The
@@ -25,8 +25,8 @@ from collections import deque
 from collections.abc import Callable
 from pathlib import Path
 
-from figures import show
-from processes import newest
+from agent57.bench.processes import newest
+from agent57.bench.script import show
 
 NAMES = tuple(f"a57-node{index}" for index in range(4))
 BRIDGE, PORT = "a57-bridge", 6398
