@@ -50,7 +50,6 @@ class Actor:
         self._config = config
         self._env = env
         self._published = published
-        self._first_lane = first_lane
         lanes = np.arange(first_lane, first_lane + env.num_lanes)
         self._epsilon = lane_epsilons(
             config.actor.epsilon, config.actor.epsilon_alpha, lanes, config.actor.lanes
@@ -123,7 +122,7 @@ class Actor:
         """Report the episodes that ended and teach the bandits their returns."""
         episodes = self.player.ended_episodes(self._needs_begin, "actor", self.num_frames)
         for episode in episodes:
-            controller = self._controllers[episode.lane - self._first_lane]
+            controller = self._controllers[episode.lane - self.player.first_lane]
             controller.observe(episode.arm, episode.episode_return)
         return episodes
 

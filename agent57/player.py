@@ -110,8 +110,7 @@ class Player:
         lanes, spec = env.num_lanes, env.spec
         self.totals = EpisodeTotals(lanes)
         self.num_begun = np.zeros(lanes, dtype=np.int64)
-        self._observation = np.zeros((lanes, *spec.observation_shape), spec.observation_dtype)
-        self._prepared = self._prepare(self._observation)
+        self._see(np.zeros((lanes, *spec.observation_shape), spec.observation_dtype))
         rewards = np.zeros(lanes, dtype=np.float32)
         # Action, extrinsic and intrinsic reward of the step before the current observations.
         self._previous = (np.zeros(lanes, dtype=np.int64), rewards, rewards)
@@ -121,14 +120,12 @@ class Player:
         self.played: Played | None = None  # the latest step
 
     def _make_curiosity(self) -> Curiosity | OwnCuriosity | None:
-        name, spec = self.config.curiosity.own_reward, self.env.spec
+        name, lanes = self.config.curiosity.own_reward, self.env.num_lanes
         if name and self.config.family.is_curious:
-            num_lanes = self.env.num_lanes
-            return OwnCuriosity(own_reward(name)(num_lanes, spec), num_lanes)
+            return OwnCuriosity(own_reward(name)(lanes, self.env.spec), lanes)
         embedding, rnd = self.networks.embedding, self.networks.rnd
         if embedding is None or rnd is None:
             return None
-        lanes = self.env.num_lanes
         versions = versions_held(self.config.actor.embedding_versions, lanes)
         return Curiosity(embedding, rnd, lanes, versions, self.config.curiosity, self._side_by_side)
 
@@ -154,8 +151,7 @@ class Player:
         self._previous = action, np.where(lanes, zero, extrinsic), np.where(lanes, zero, intrinsic)
         self.num_begun[lanes] += 1
         self.totals.clear(lanes)
-        self._observation = self.env.reset(lanes, seeds)
-        self._prepared = self._prepare(self._observation)
+        self._see(self.env.reset(lanes, seeds))
         self._arm = np.where(lanes, arms, self._arm)
         keep = torch.from_numpy(~lanes).to(self._device)
         self._state = self._state * keep[:, None]
@@ -188,8 +184,8 @@ class Player:
     def arrive(self, decision: Decision, step: Step) -> Played:
         """Take in the outcome of the chosen actions."""
         before, state, previous = self._observation, self._state, self._previous
-        self._observation, self._state = step.observation, decision.next_state
-        self._prepared = self._prepare(step.observation)
+        self._state = decision.next_state
+        self._see(step.observation)
         intrinsic = (
             np.zeros_like(step.reward)
             if self.curiosity is None
@@ -240,8 +236,10 @@ class Player:
             for lane in np.flatnonzero(lanes)
         ]
 
-    def _prepare(self, observation: np.ndarray) -> Tensor:
-        return self.networks.prepare(torch.from_numpy(observation).to(self._device))
+    def _see(self, observation: np.ndarray) -> None:
+        """Make these the current observations, also as the networks' input."""
+        self._observation = observation
+        self._prepared = self.networks.prepare(torch.from_numpy(observation).to(self._device))
 
     def _split(self, outputs: Tensor) -> tuple[np.ndarray, np.ndarray | None]:
         value, logits = split_outputs(outputs.cpu(), self.config)
@@ -299,8 +297,7 @@ class Player:
             self.curiosity.load_state_dict(state["curiosity"])
         self.totals.load_state_dict(state["totals"])
         self.num_begun = state["num_begun"].numpy().copy()
-        self._observation = state["observation"].numpy().copy()
-        self._prepared = self._prepare(self._observation)
+        self._see(state["observation"].numpy().copy())
         action, extrinsic, intrinsic = (x.numpy().copy() for x in state["previous"])
         self._previous = action, extrinsic, intrinsic
         self._arm = state["arm"].numpy().copy()

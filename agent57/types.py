@@ -91,6 +91,40 @@ class Windows(Bundle):
     start: Tensor  # [B] int64, steps of the episode before the window's first row
 
     @classmethod
+    def padded(
+        cls,
+        steps: np.ndarray,
+        length: np.ndarray,
+        is_terminated: np.ndarray,
+        arm: np.ndarray,
+        start: np.ndarray,
+    ) -> Self:
+        """Return N windows with `length` [N] valid steps each, from packed steps [N, T].
+
+        The rows of `steps` after the valid rows are overwritten with padding.
+        """
+        import torch
+
+        mask = np.arange(steps.shape[1]) < length[:, None]
+        steps[~mask] = np.array((0, 0, 1, 0), steps.dtype)  # action_prob is 1 in padding
+        discount = mask.astype(np.float32)
+        discount[np.arange(len(length)), length - 1] = ~is_terminated
+
+        def time_major(rows: np.ndarray) -> Tensor:
+            return torch.from_numpy(np.ascontiguousarray(rows.T))
+
+        return cls(
+            action=time_major(steps["action"].astype(np.int64)),
+            action_prob=time_major(steps["action_prob"]),
+            extrinsic=time_major(steps["extrinsic"]),
+            intrinsic=time_major(steps["intrinsic"]),
+            discount=time_major(discount),
+            mask=time_major(mask),
+            arm=torch.from_numpy(arm),
+            start=torch.from_numpy(start),
+        )
+
+    @classmethod
     def joined(cls, parts: Sequence[Self]) -> Self:
         """Return the windows of all parts as one bundle."""
         import torch

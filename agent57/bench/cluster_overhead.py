@@ -18,13 +18,10 @@ from multiprocessing.synchronize import Barrier
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from agent57.bench.driver import CPU, Silence
+from agent57.bench.driver import CPU, Silence, started_actor
 from agent57.bench.script import options_of, tell
 from agent57.config import Config
-from agent57.envs.make import check_env
-from agent57.nets.networks import make_networks
 from agent57.presets import make_config
-from agent57.replay.block import make_layout
 from agent57.runtime.cluster.ray_address import prepare
 
 if TYPE_CHECKING:
@@ -50,13 +47,7 @@ def play_alone(
     config: Config, index: int, seconds: float, go: Barrier, rates: "Queue[float]"
 ) -> None:
     """Play for some seconds at each sign to go, and report steps per second."""
-    from agent57.runtime.cluster.workers import ActorWorker, arrays_of
-
-    spec = check_env(config.env)
-    networks = make_networks(config, spec)
-    worker = ActorWorker(config, index, make_layout(spec, networks))
-    worker.start(None, None)
-    weights = arrays_of(networks.state_dict())
+    worker, weights = started_actor(config, index)
     worker.play(weights, 0)
     while True:
         go.wait()

@@ -33,7 +33,7 @@ from agent57.types import Episode
 
 if TYPE_CHECKING:
     from agent57.runtime.cluster.conductor import Cluster
-    from agent57.runtime.cluster.workers import Arrays, PlayReport
+    from agent57.runtime.cluster.workers import ActorWorker, Arrays, PlayReport
 
 CPU = torch.device("cpu")
 PROCESSES = 4  # processes that answer for all actors
@@ -112,6 +112,17 @@ class Silence:
         """Discard an episode."""
 
 
+def started_actor(config: Config, index: int) -> tuple["ActorWorker", "Arrays"]:
+    """Return an actor of a cluster, here in this process, and weights that it can play with."""
+    from agent57.runtime.cluster.workers import ActorWorker, arrays_of
+
+    spec = check_env(config.env)
+    networks = make_networks(config, spec)
+    worker = ActorWorker(config, index, make_layout(spec, networks))
+    worker.start(None, None)
+    return worker, arrays_of(Learner(config, networks, CPU).weights()[0])
+
+
 @dataclass(frozen=True)
 class Recorded:
     """One call to a real actor, a few calls after its start."""
@@ -123,13 +134,7 @@ class Recorded:
     @classmethod
     def of(cls, config: Config) -> "Recorded":
         """Play two calls."""
-        from agent57.runtime.cluster.workers import ActorWorker, arrays_of
-
-        spec = check_env(config.env)
-        networks = make_networks(config, spec)
-        worker = ActorWorker(config, 0, make_layout(spec, networks))
-        worker.start(None, None)
-        weights = arrays_of(Learner(config, networks, CPU).weights()[0])
+        worker, weights = started_actor(config, 0)
         for _ in range(2):
             blocks, report = worker.play(weights, 0)
         return cls(blocks, report, weights)

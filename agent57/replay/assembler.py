@@ -17,7 +17,6 @@ from torch import Tensor
 
 from agent57.config import SequenceConfig
 from agent57.replay.block import Block, Encoder, Layout
-from agent57.replay.window import padded_windows
 from agent57.types import Played, Windows
 
 # From new windows and the player's outputs in them [O, T+1, N, A] to priorities [N].
@@ -231,7 +230,7 @@ class Assembler:
         first = np.maximum(0, self._index[lanes] + 1 - num_blocks)
         length = (self._index[lanes] - first) * period + self._position[lanes]
         place = (lanes[:, None], (first[:, None] + np.arange(num_blocks)) % num_blocks)
-        windows = padded_windows(
+        windows = Windows.padded(
             self._steps[place].reshape(shape),
             length,
             is_terminated,

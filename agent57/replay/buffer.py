@@ -20,8 +20,7 @@ import torch
 from agent57.config import ReplayConfig, SequenceConfig
 from agent57.replay.block import Block, Layout
 from agent57.replay.message import check_block
-from agent57.replay.store import BlockStore
-from agent57.replay.window import WindowReader
+from agent57.replay.store import BlockStore, WindowReader
 from agent57.types import Batch
 
 # Smaller priorities are raised to this value, so that well-learned windows can be drawn again.

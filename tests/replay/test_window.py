@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import torch
 
-from agent57.replay.window import WindowReader
+from agent57.replay.store import WindowReader
 from agent57.types import Batch
 
 from .definition import (
