@@ -124,7 +124,7 @@ class Run:
 
         The dict has the content of `agent57 evaluate --json`.
 
-        arm: arm j of the family; by default the arm that the run's evaluator found best
+        arm: arm j of the family; by default the surest, by mean return less one standard error
         epsilon: probability of a random action; by default the evaluator's epsilon
         video: a file, .mp4 or .gif, for a film of the first episode; `overlay` shows values in it
         trust: run the code of an environment that is not an installed package

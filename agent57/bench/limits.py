@@ -37,7 +37,7 @@ class Limits:
 
 
 class Emulator:
-    """Lanes of a game that somebody plays at random, and nothing else."""
+    """Lanes of a game that are played at random, without an agent."""
 
     def __init__(self, config: EnvConfig, num_lanes: int) -> None:
         self.num_lanes = num_lanes
@@ -78,7 +78,7 @@ _UNCOUNTED = {  # torch's counter does not know the CPU's fused LSTM
 def count_flops(work: Callable[[], Any]) -> int:
     """Floating-point operations of matrix products, convolutions and LSTMs in one call.
 
-    The call has one thread, because the counter does not see what others do.
+    The call has one thread, because the counter does not see other threads.
     """
     with one_thread(), FlopCounterMode(display=False, custom_mapping=_UNCOUNTED) as counter:
         work()

@@ -1,7 +1,7 @@
 """Measures the costs that plans are made from: half a minute of one core.
 
 Acting and learning are measured at several sizes, and a cost for each kind of work is fitted to
-what the sizes took. All times are of the cores, with one thread, but for the gain of more threads.
+what the sizes took. All times are core seconds with one thread, except for the gain of more threads.
 """
 
 import itertools
@@ -84,7 +84,7 @@ def measure_costs(plan: Plan, tell: Callable[[str], None]) -> Costs:
 def fitted(rows: Sequence[Sequence[float]], seconds: Sequence[float]) -> list[float]:
     """Non-negative costs c with `rows` c near `seconds`, by the least squares of relative errors.
 
-    Of the few costs any set may be zero: the best of all sets that need no negative cost is taken.
+    Any set of costs may be zero. Of all sets that need no negative cost, the best one is taken.
     """
     weighted = np.array(rows, float) / np.array(seconds, float)[:, None]
     num_costs = weighted.shape[1]
@@ -155,7 +155,7 @@ def _shaped(scale: str, batch_size: int, trace_length: int) -> Config:
 
 
 def _updater(config: Config) -> Callable[[], object]:
-    """One update, again and again; the first has been made."""
+    """Return a function that makes one update; the first update has been made."""
     spec = check_env(config.env)
     networks = make_networks(config, spec)
     learner = Learner(config, networks, CPU)
@@ -185,7 +185,7 @@ def _storing(plan: Plan) -> tuple[float, float]:
 def _gains(plan: Plan) -> tuple[float, float]:
     """Share of acting and of an update that more threads make faster, by Amdahl's law.
 
-    A busy machine cannot tell: the reference machine's shares stand in.
+    A busy machine cannot measure them, so the reference machine's shares stand in.
     """
     num_threads = os.cpu_count() or 1
     if num_threads == 1 or os.getloadavg()[0] > BUSY * num_threads:

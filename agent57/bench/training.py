@@ -84,14 +84,14 @@ def _journal(config: Config) -> Iterator[Journal]:
 
 
 def _train(config: Config, parts: Parts, journal: Journal, steps: int) -> None:
-    """So many steps of every lane in the inline runtime, and the updates they earn."""
+    """Play so many steps in every lane in the inline runtime, with the updates they earn."""
     frames = parts.actor.num_frames + steps * config.actor.lanes * config.env.frame_skip
     session = Session(lambda _: None, lambda: True, NEVER, is_new=False)
     inline.train(replace(config, run=replace(config.run, frames=frames)), parts, journal, session)
 
 
 def _alone(config: Config, parts: Parts, steps: int) -> tuple[Cost, Cost]:
-    """The cost of a step of actor and evaluator, then of each update these steps earned."""
+    """Return the costs of a step of actor and evaluator, and of an update these steps earned."""
 
     def act() -> None:
         for block in parts.actor.step()[0]:

@@ -21,7 +21,7 @@ class Evaluate:
     episodes: int = 10
     """How many episodes to play."""
     arm: int | None = None
-    """Arm j of the family; by default the arm that the run's evaluator found best."""
+    """Arm j of the family; by default the surest, by mean return less one standard error."""
     epsilon: float | None = None
     """Probability of a random action; by default the evaluator's (0.01 in the paper)."""
     seed: int = 0

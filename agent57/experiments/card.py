@@ -57,7 +57,7 @@ def write_card(
         f"Claim of the paper: {experiment.claim}.",
         "\n".join(f"- **{v.word}**: {v.goal}: {v.value:,.4g}" for v in verdicts),
         *(f"![{name}]({name}.png)" for name in figures),
-        "Score: mean return of the final policy (the evaluator's best arm, epsilon "
+        "Score: mean return of the final policy (the surest arm of the evaluator, epsilon "
         f"{experiment.epsilon:g}) over {budget.num_episodes} episodes played after training. "
         f"Evaluator: mean of its last {experiment.recent_episodes} evaluation episodes during "
         "training.",

@@ -1,7 +1,7 @@
 """The desk suite: tasks that the default settings must learn on two cores, each with a target.
 
-A run is scored by its final policy, the best arm of the evaluator. The table also shows scores that
-others report, and baselines that `trials/sb3_baselines.py` trained for the same steps.
+A run is scored by its final policy, the surest arm of the evaluator's bandit. The table also shows
+scores that others report, and baselines that `trials/sb3_baselines.py` trained for the same steps.
 """
 
 import csv

@@ -63,7 +63,7 @@ class Outcome:
     label: str
     agent: str
     seed: int
-    score: float  # mean return of the final policy, the best arm of the evaluator
+    score: float  # mean return of the final policy, the surest arm
     evaluator: float  # mean return of the last evaluation episodes of training
     best_arm: int  # of the evaluator
     arms: tuple[tuple[float, float], ...]  # beta and gamma of each arm

@@ -36,7 +36,7 @@ class Trial:
     """Settings of an evaluation: how many episodes, with which arm, and what to write."""
 
     episodes: int = 10
-    arm: int | None = None  # None: the evaluator's best arm
+    arm: int | None = None  # None: the surest arm of the evaluator's bandit
     epsilon: float | None = None  # None: the evaluator's epsilon
     seed: int = 0
     video: Path | None = None

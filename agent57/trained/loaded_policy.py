@@ -201,7 +201,7 @@ def load(
 ) -> Policy:
     """Load the policy of a run folder or of a policy file.
 
-    arm: arm j of the family; by default the arm that the evaluator found best
+    arm: arm j of the family; by default the surest, by mean return less one standard error
     epsilon: probability of a random action (the paper evaluates with 0.01)
     seed: seed of random actions, and of the random "previous action" at the start of an episode
     trust: run the code of an environment that is not an installed package

@@ -89,7 +89,7 @@ class TrainedRun:
             ) from None
 
     def choose_arm(self, arm: int | None) -> int:
-        """Return `arm`, or the evaluator's best arm if it is None."""
+        """Return `arm`, or the surest arm of the evaluator's bandit if it is None."""
         if arm is None:
             return self.best_arm
         last = self.config.family.arms - 1
