@@ -1,7 +1,7 @@
 """Costs of calls between processes on Ray, beside the work that the calls ask for.
 
-A Ray is started for this, with a few processes that only answer. Calls come as seldom as in a run on
-a few cores. A process that is woken up for each call costs more than one that is kept busy.
+A Ray is started for this, with a few processes that only answer. Calls come as seldom as in a run
+on a few cores. A process that is woken up for each call costs more than one that is kept busy.
 """
 
 import importlib.util
@@ -47,8 +47,8 @@ class AnsweringWorker:
 def measure_calls(seconds: float) -> tuple[float, float, float]:
     """Core seconds of a call beyond `Costs.message`, cores of an idle Ray and of an idle process.
 
-    The reference machine's costs stand in if `seconds` is 0, if Ray is not installed or already runs
-    here, or if the system does not show the time of other processes.
+    The reference machine's costs stand in if `seconds` is 0, if Ray is not installed or already
+    runs here, or if the system does not show the time of other processes.
     """
     known = REFERENCE.answer, REFERENCE.ray_cores, REFERENCE.process_cores
     if not seconds or importlib.util.find_spec("ray") is None or not Path("/proc/self").exists():

@@ -1,7 +1,8 @@
 """Measures the costs that plans are made from: half a minute of one core.
 
 Acting and learning are measured at several sizes, and a cost for each kind of work is fitted to
-what the sizes took. All times are core seconds with one thread, except for the gain of more threads.
+what the sizes took. All times are core seconds with one thread, except for the gain of
+more threads.
 """
 
 import itertools
