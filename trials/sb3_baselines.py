@@ -17,17 +17,17 @@ from pathlib import Path
 
 import gymnasium
 import torch
-from stable_baselines3 import DQN, PPO
-from stable_baselines3.common.evaluation import evaluate_policy
-from stable_baselines3.common.monitor import Monitor
 
+from agent57.bench.script import need
 from agent57.experiments.desk import TASKS, DeskTask, chosen_tasks
 from agent57.storage.files import write_atomic
 
-SYSTEMS = {"SB3 PPO": PPO, "SB3 DQN": DQN}
+SYSTEMS = {"SB3 PPO": "PPO", "SB3 DQN": "DQN"}  # classes of stable_baselines3
 
 
 def make(env: str) -> gymnasium.Env:
+    from stable_baselines3.common.monitor import Monitor
+
     made = gymnasium.make(env)
     if env.startswith("MiniGrid"):
         from minigrid.wrappers import ImgObsWrapper
@@ -38,8 +38,11 @@ def make(env: str) -> gymnasium.Env:
 
 def train(system: str, task: DeskTask, steps: int, seed: int) -> tuple[float, float]:
     """Return the mean return of the final policy, and the seconds of training."""
+    import stable_baselines3
+    from stable_baselines3.common.evaluation import evaluate_policy
+
     env, begun = make(task.env), time.monotonic()
-    model = SYSTEMS[system]("MlpPolicy", env, seed=seed, device="cpu")
+    model = getattr(stable_baselines3, SYSTEMS[system])("MlpPolicy", env, seed=seed, device="cpu")
     model.learn(steps)
     seconds = time.monotonic() - begun
     mean, _ = evaluate_policy(model, make(task.env), n_eval_episodes=task.num_episodes)
@@ -54,6 +57,7 @@ def main() -> None:
     parser.add_argument("--steps", type=int, help="by default those of the suite")
     parser.add_argument("--threads", type=int, default=1)
     args = parser.parse_args()
+    need("stable_baselines3", "pip install -e '.[baselines]'")
     torch.set_num_threads(args.threads)
     if any(name.startswith("MiniGrid") for name in (task.env for task in TASKS)):
         import minigrid  # noqa: F401, registers its tasks
