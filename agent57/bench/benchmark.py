@@ -15,13 +15,14 @@ from agent57.allocator import keep_freed_memory
 from agent57.bench.acting import Emulators, acting, flops_of_a_step, novelty
 from agent57.bench.cost import Result
 from agent57.bench.effort import Plan
-from agent57.bench.learning import learning
+from agent57.bench.learning import CPU, learning
 from agent57.bench.limits import Limits
 from agent57.bench.replaying import bytes_per_transition, recordings, storing
 from agent57.bench.sharing import sharing
 from agent57.bench.training import end_to_end
 from agent57.compilation import has_compiler
 from agent57.config import ReplayConfig
+from agent57.precision import has_bfloat16
 from agent57.storage.folder import write_json
 from agent57.storage.machine import processor
 
@@ -79,7 +80,9 @@ def _measure(plan: Plan, tell: Callable[[str], None], begun: float) -> Report:
     sizes = bytes_per_transition(recorded)
     del recorded
     tell("learning")
-    learn = [learning(plan, limits, scale, is_compiled=False) for scale in plan.scales]
+    learn = [learning(plan, limits, scale) for scale in plan.scales]
+    if has_bfloat16(CPU):
+        learn.append(learning(plan, limits, first, precision="bfloat16", flops=learn[0].flops))
     if plan.compiled and has_compiler():
         tell("learning, compiled (compiling alone takes half a minute)")
         learn.append(learning(plan, limits, first, is_compiled=True, flops=learn[0].flops))
@@ -121,7 +124,7 @@ def _by_threads(
             limits = Limits(plan.seconds)  # measured with the same number of threads
             found = [
                 acting(plan, limits, emulators, scale, plan.main_lanes, flops),
-                learning(plan, limits, scale, is_compiled=False, flops=learn.flops),
+                learning(plan, limits, scale, flops=learn.flops),
             ]
         results += [replace(result, setting=f"{threads} threads") for result in found]
     torch.set_num_threads(max(plan.threads))

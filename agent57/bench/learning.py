@@ -1,6 +1,7 @@
 """One update compared with its arithmetic at the rate of a large matrix product."""
 
 from dataclasses import replace
+from typing import Literal
 
 import numpy as np
 import torch
@@ -14,7 +15,7 @@ from agent57.learner import Learner
 from agent57.nets.networks import make_networks
 from agent57.types import Batch, EnvSpec
 
-EAGER_AIM, COMPILED_AIM = 0.35, 0.55
+EAGER_AIM, COMPILED_AIM, BFLOAT16_AIM = 0.35, 0.55, 1.1
 CPU = torch.device("cpu")
 
 
@@ -49,16 +50,24 @@ def random_batch(config: Config, spec: EnvSpec, num_cores: int, state_size: int)
 
 
 def learning(
-    plan: Plan, limits: Limits, scale: str, *, is_compiled: bool, flops: float | None = None
+    plan: Plan,
+    limits: Limits,
+    scale: str,
+    *,
+    is_compiled: bool = False,
+    precision: Literal["float32", "bfloat16"] = "float32",
+    flops: float | None = None,
 ) -> Result:
     """Timesteps per second through `Learner.update`.
 
     `flops` counts the operations of a timestep. It must be given for a compiled update, whose
-    operations cannot be counted.
+    operations cannot be counted. The limit is the arithmetic in float32 for every precision.
     """
     config = bench_config(scale, plan.main_lanes)
+    learner_config = replace(config.learner, precision=precision)
     if is_compiled:
-        config = replace(config, learner=replace(config.learner, compile="on"))
+        learner_config = replace(learner_config, compile="on")
+    config = replace(config, learner=learner_config)
     spec = check_env(config.env)
     networks = make_networks(config, spec)
     learner = Learner(config, networks, CPU)
@@ -78,12 +87,15 @@ def learning(
         plan.repeats,
         rows * size,
     )
+    aim = COMPILED_AIM if is_compiled else EAGER_AIM
+    kind = "compiled" if is_compiled else "eager"
+    is_short = precision == "bfloat16"
     return Result(
         part="learning",
         scale=scale,
-        setting=f"{'compiled' if is_compiled else 'eager'}, {size} x {rows}",
+        setting=f"{kind}{', bfloat16' if is_short else ''}, {size} x {rows}",
         unit="timesteps",
-        aim=COMPILED_AIM if is_compiled else EAGER_AIM,
+        aim=BFLOAT16_AIM if is_short else aim,
         flops=flops,
         **figures,
     )

@@ -151,7 +151,8 @@ def _shaped(scale: str, batch_size: int, trace_length: int) -> Config:
     return replace(
         config,
         sequence=SequenceConfig(trace_length=trace_length, replay_period=trace_length // 2),
-        learner=replace(config.learner, batch_size=batch_size),
+        # One model of costs cannot hold two precisions.
+        learner=replace(config.learner, batch_size=batch_size, precision="float32"),
     )
 
 

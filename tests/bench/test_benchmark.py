@@ -4,9 +4,11 @@ import json
 from pathlib import Path
 
 import pytest
+import torch
 from rich.console import Console
 
 from agent57.cli import run
+from agent57.precision import has_bfloat16
 
 PARTS = ["acting", "novelty", "replay insert", "replay sample", "learning", "end to end"]
 
@@ -23,7 +25,10 @@ def report(tmp_path_factory: pytest.TempPathFactory) -> dict:
 
 
 def test_every_part_is_measured_beside_its_limit(report: dict) -> None:
-    assert [part["part"] for part in report["parts"]] == PARTS
+    in_bfloat16 = ["learning"] if has_bfloat16(torch.device("cpu")) else []
+    assert [part["part"] for part in report["parts"]] == [*PARTS[:-1], *in_bfloat16, PARTS[-1]]
+    settings = [part["setting"] for part in report["parts"] if part["part"] == "learning"]
+    assert sum("bfloat16" in setting for setting in settings) == len(in_bfloat16)
     for part in report["parts"]:
         assert part["lowest"] <= part["rate"] <= part["highest"]
         assert part["limit"] > 0
