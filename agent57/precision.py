@@ -1,7 +1,8 @@
 """The precision that a learner computes in, and the machines where bfloat16 pays.
 
 In bfloat16 the convolutions, dense layers and LSTMs of the value networks are computed under
-autocast. Weights, losses, optimisers and novelty networks stay in float32.
+autocast, up to the heads. Heads, weights, losses, optimisers and novelty networks stay in float32:
+rounded values would hide which action is best.
 """
 
 import platform

@@ -104,6 +104,24 @@ def test_losses_and_gradients_are_those_of_float32_within_rounding() -> None:
 
 
 @needs_bfloat16
+def test_large_values_keep_the_order_of_their_actions() -> None:
+    """Values near 16 have steps of an eighth in bfloat16; these actions lie about as close."""
+    learner = make_learner(with_precision("bfloat16"), PIXELS)
+    batch = random_batch(CONFIG, spec=PIXELS, seed=0)
+    prepared = learner.networks.prepare(batch.observation)
+    with torch.no_grad():
+        for net in learner.networks.value.nets:
+            net.value[-1].bias.fill_(16.0)
+        rounded, _ = learner._unroll(learner.networks.value, batch, prepared, batch.arm)
+        learner._precision = "float32"
+        exact, _ = learner._unroll(learner.networks.value, batch, prepared, batch.arm)
+    assert rounded.dtype == torch.float32
+    assert exact.mean() > 10
+    assert (exact.amax(-1) - exact.amin(-1)).mean() < 0.5
+    assert (exact.argmax(-1) == rounded.argmax(-1)).float().mean() > 0.95
+
+
+@needs_bfloat16
 def test_weights_stay_in_float32_and_novelty_is_exact() -> None:
     (exact, first), (rounded, second) = (
         updated(value, CONFIG, PIXELS, (1,)) for value in ("float32", "bfloat16")

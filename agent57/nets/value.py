@@ -7,6 +7,7 @@ arm enters the core, or the heads alone: then one unroll gives the values of eve
 """
 
 from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
 from functools import partial
 from typing import Any, cast
 
@@ -14,6 +15,7 @@ import torch
 import torch.nn.functional as F
 from jaxtyping import Float, Int
 from torch import Tensor, nn
+from torch.amp import is_autocast_available
 
 from agent57.config import Config, NetworkConfig
 from agent57.nets.initial import draw_orthogonal, draw_scaled
@@ -108,7 +110,9 @@ class ValueNet(nn.Module):
             state = torch.cat([h, c])
         if self._has_skip:
             hidden = torch.cat([hidden, core_input], dim=-1)
-        value = torch.stack([self._duel(*head, hidden, arm) for head in self._heads])
+        with _exact(hidden):
+            hidden = hidden.float()
+            value = torch.stack([self._duel(*head, hidden, arm) for head in self._heads])
         return value, hidden, state
 
     def _duel(
@@ -120,6 +124,16 @@ class ValueNet(nn.Module):
     ) -> Float[Tensor, "T *rows A"]:
         a = _with_arm(advantage, hidden, arm)
         return _with_arm(value, hidden, arm) + a - a.mean(-1, keepdim=True)
+
+
+def _exact(x: Tensor) -> AbstractContextManager[Any]:
+    """Compute in float32 for a while, also in a learner of bfloat16.
+
+    In bfloat16 the values of two actions often round to the same number: a value of 16 has steps
+    of an eighth, and the best action leads by less.
+    """
+    kind = x.device.type
+    return torch.autocast(kind, enabled=False) if is_autocast_available(kind) else nullcontext()
 
 
 def _with_arm(
@@ -221,7 +235,8 @@ class ValueNets(nn.Module):
         )
         values, hidden, states = zip(*outputs, strict=True)
         if self.policy is not None:
-            logits = _with_arm(self.policy, torch.cat(hidden, dim=-1), for_heads)
+            with _exact(hidden[0]):
+                logits = _with_arm(self.policy, torch.cat(hidden, dim=-1), for_heads)
             values = (*values, logits[None])
         found = torch.cat(values)
         if for_heads is not None and arm.dim() == 1:
