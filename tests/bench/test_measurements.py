@@ -9,6 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from agent57.bench import versions
 from agent57.bench.checkpointing import measure as measure_checkpoints
 from agent57.bench.cluster_overhead import make
 from agent57.bench.driver import AnsweringLearner
@@ -26,7 +27,7 @@ from tests.small import small_config
 
 NAMES = (
     "checkpointing", "cluster_overhead", "driver", "growth", "memory", "peers", "replay_in_depth",
-    "replay_libraries", "watching",
+    "replay_libraries", "versions", "watching",
 )  # fmt: skip
 
 
@@ -43,6 +44,27 @@ def test_each_explains_itself(
     with pytest.raises(SystemExit, match="0"):
         module.main()
     assert f"python -m agent57.bench.{name}" in capsys.readouterr().out
+
+
+def test_versions_take_turns_and_the_ratio_of_their_speeds_is_told(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    root = Path(__file__).parents[2]
+    small = ["--env", "toy/cue", "--turns", "1", "--frames", "3000", "--scale", "tiny"]
+    small += ["--run.log-frames", "500", "--replay.min-windows", "5"]
+    monkeypatch.setattr(sys, "argv", ["versions", str(root), *small])
+    versions.main()
+    told = capsys.readouterr().out
+    ratio = float(told.rpartition("toy/cue: ")[2].split()[0])
+    assert 0.1 < ratio < 10  # both turns train the same code
+
+
+def test_a_folder_without_the_package_is_one_line(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sys, "argv", ["versions", str(tmp_path)])
+    with pytest.raises(SystemExit, match="is no checkout of agent57"):
+        versions.main()
 
 
 def test_a_missing_package_is_one_line() -> None:
