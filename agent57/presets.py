@@ -112,8 +112,9 @@ def _paper(config: Config) -> Config:
 def _laptop(config: Config) -> Config:
     """Two cores and 8 GB: smaller networks, fewer lanes and arms, more learning per step.
 
-    A lane plays about a hundred episodes, so bandits remember fewer episodes. The evaluator gets
-    more lanes, because one lane would report too rarely. Evaluations play an average of the
+    A lane plays about a hundred episodes, so bandits remember fewer episodes: the evaluator must
+    try an arm again that failed before it had learned. It gets more lanes, because one lane would
+    report too rarely. Evaluations play an average of the
     networks, because the latest greedy policy is unsteady. MEME has the small torso: its residual
     torso takes thirteen times the operations of an update from images. The learner computes in
     bfloat16 where that is faster. docs/results/TUNING.md has the trials behind these numbers.
@@ -123,7 +124,7 @@ def _laptop(config: Config) -> Config:
         config,
         family=_fewer_arms(config.family, 8),
         controller=replace(config.controller, window=40),
-        evaluator_controller=replace(config.evaluator_controller, window=100),
+        evaluator_controller=replace(config.evaluator_controller, window=50),
         network=replace(
             config.network,
             torso="dqn",
@@ -165,7 +166,6 @@ def _laptop_pixels(config: Config) -> Config:
         config,
         family=_family(config.family, FAINT_BETAS, (0.99, 0.985, 0.97)),
         controller=replace(config.controller, sweep="staggered"),
-        evaluator_controller=replace(config.evaluator_controller, window=50),
         network=replace(
             config.network,
             channels=(16, 16, 16),
@@ -247,7 +247,6 @@ def _laptop_vector(config: Config) -> Config:
     return replace(
         config,
         family=_family(_log_linear(config.family), WIDE_BETAS, (0.995, 0.99, 0.97)),
-        evaluator_controller=replace(config.evaluator_controller, window=50),
         network=replace(
             config.network,
             feature_size=64,
