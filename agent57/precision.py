@@ -49,6 +49,13 @@ def settle_precision(config: Config, device: torch.device) -> Config:
     return replace(config, learner=learner)
 
 
+def keep_precision(config: Config, begun: Config) -> Config:
+    """The configuration with `learner.precision auto` decided as in a run that has begun."""
+    if config.learner.precision != "auto":
+        return config
+    return replace(config, learner=replace(config.learner, precision=begun.learner.precision))
+
+
 def _gain() -> float:
     """Speed of matrix products in bfloat16 over float32 on this CPU: the best of five turns."""
     wide = torch.ones(SIZE, SIZE)

@@ -114,10 +114,10 @@ def _laptop(config: Config) -> Config:
 
     A lane plays about a hundred episodes, so bandits remember fewer episodes: the evaluator must
     try an arm again that failed before it had learned. It gets more lanes, because one lane would
-    report too rarely. Evaluations play an average of the
-    networks, because the latest greedy policy is unsteady. MEME has the small torso: its residual
-    torso takes thirteen times the operations of an update from images. The learner computes in
-    bfloat16 where that is faster. docs/results/TUNING.md has the trials behind these numbers.
+    report too rarely. Evaluations play an average of the networks, because the latest greedy policy
+    is unsteady. MEME has the small torso: its residual torso takes thirteen times the operations of
+    an update from images. The learner computes in bfloat16 where that is faster.
+    docs/results/TUNING.md has the trials behind these numbers.
     """
     learner = config.learner
     return replace(

@@ -20,6 +20,7 @@ from types import FrameType
 from typing import Protocol
 
 from agent57.config import Config, ConfigError, require, to_dict
+from agent57.precision import keep_precision
 from agent57.presets import difference
 from agent57.runtime.run import STOPPED, RunFailed
 from agent57.storage.checkpoint import newest_counters
@@ -88,7 +89,9 @@ class Job:
             raise ConfigError(f"{error}: remove {self.folder}, or give another folder") from None
         changed = [
             f"{name} {theirs}, now {ours}"
-            for name, (ours, theirs) in difference(self.config, begun).items()
+            for name, (ours, theirs) in difference(
+                keep_precision(self.config, begun), begun
+            ).items()
             if name not in FREE_FIELDS
         ]
         require(

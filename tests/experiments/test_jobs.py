@@ -1,5 +1,6 @@
 """A queue of runs: all runs reach their end, and an interruption lets them save themselves."""
 
+import contextlib
 import io
 import re
 import signal
@@ -82,6 +83,17 @@ def test_a_run_has_the_settings_of_its_job(tmp_path: Path) -> None:
     one = job(tmp_path, "one", seed=3)
     queue([one]).run()
     assert read_config(one.folder) == one.config
+
+
+def test_a_run_goes_on_in_the_precision_that_it_settled(tmp_path: Path) -> None:
+    one = job(tmp_path, "one")
+    RunFolder.create(one.folder, one.config).close()
+    assert one.config.learner.precision == "float32"
+    for precision, is_refused in (("auto", False), ("bfloat16", True)):
+        learner = replace(one.config.learner, precision=precision)
+        other = replace(one, config=replace(one.config, learner=learner))
+        with pytest.raises(ConfigError) if is_refused else contextlib.nullcontext():
+            other.check_begun()
 
 
 def test_a_run_begun_with_other_settings_is_refused_by_name(tmp_path: Path) -> None:
