@@ -116,8 +116,7 @@ def _laptop(config: Config) -> Config:
     try an arm again that failed before it had learned. It gets more lanes, because one lane would
     report too rarely. Evaluations play an average of the networks, because the latest greedy policy
     is unsteady. MEME has the small torso: its residual torso takes thirteen times the operations of
-    an update from images. The learner computes in bfloat16 where that is faster.
-    docs/results/TUNING.md has the trials behind these numbers.
+    an update from images. docs/results/TUNING.md has the trials behind these numbers.
     """
     learner = config.learner
     return replace(
@@ -144,7 +143,6 @@ def _laptop(config: Config) -> Config:
             target_period=config.learner.target_period // 5,
             # Otherwise arms without novelty are hardly ever drawn.
             td_scale="priority" if learner.td_scale == "none" else learner.td_scale,
-            precision="auto",
         ),
         actor=replace(config.actor, lanes=16, epsilon_alpha=4.0),
         evaluator=replace(config.evaluator, lanes=4),
@@ -159,13 +157,11 @@ def _laptop(config: Config) -> Config:
 def _laptop_pixels(config: Config) -> Config:
     """Images at laptop scale: long episodes, many frames and a slow network.
 
-    Lanes begin their first sweep with different arms, so the replay always holds several arms. MEME
-    acts on its values here: its distilled policy learned nothing in 700,000 frames of Pong.
+    MEME acts on its values here: its distilled policy learned nothing in 700,000 frames of Pong.
     """
     return replace(
         config,
         family=_family(config.family, FAINT_BETAS, (0.99, 0.985, 0.97)),
-        controller=replace(config.controller, sweep="staggered"),
         network=replace(
             config.network,
             channels=(16, 16, 16),
@@ -174,8 +170,7 @@ def _laptop_pixels(config: Config) -> Config:
         ),
         sequence=_shorter(config.sequence, 2),
         replay=replace(config.replay, capacity=100_000, min_windows=500, samples_per_insert=8.0),
-        # Windows have 20 steps, an eighth of the paper's, so fewer of them train novelty.
-        learner=replace(config.learner, batch_size=8, novelty_steps=2, policy="values"),
+        learner=replace(config.learner, batch_size=8, policy="values"),
         curiosity=replace(config.curiosity, memory_size=30_000),
     )
 
@@ -216,6 +211,7 @@ def _desktop_pixels(config: Config) -> Config:
 def _laptop_grid(config: Config) -> Config:
     """Small grids of symbols at laptop scale: one reward, which ends the episode.
 
+    The learner computes in bfloat16 where that is faster, as for vectors. Images gain little by it.
     With beta_j / (1 - gamma_j) between 0.3 and 0.6 an arm looks around and still comes to an end.
     Below that range it does not look around; above 0.9 it hardly ever ends an episode.
     """
@@ -231,6 +227,7 @@ def _laptop_grid(config: Config) -> Config:
             forget_bias=3.0,
             head_slope=0.01,  # otherwise the heads of Q^e die before the first reward
         ),
+        learner=replace(config.learner, precision="auto"),
         # With small epsilons, lanes walk in loops until the time limit and learn nothing there.
         actor=replace(config.actor, lanes=32, epsilon_alpha=1.0),
         # Forgets RND's first errors; otherwise the modulation stays at 1.
@@ -265,6 +262,7 @@ def _laptop_vector(config: Config) -> Config:
             target_period=config.learner.target_period // 6,
             td_scale="both",
             cross_mixture=0.5 if config.family.arms > 1 else 1.0,
+            precision="auto",
         ),
         curiosity=replace(config.curiosity, error_horizon=1000, reward_horizon=5000),
     )
