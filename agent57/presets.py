@@ -112,18 +112,18 @@ def _paper(config: Config) -> Config:
 def _laptop(config: Config) -> Config:
     """Two cores and 8 GB: smaller networks, fewer lanes and arms, more learning per step.
 
-    A lane plays about a hundred episodes, so bandits remember fewer episodes: the evaluator must
-    try an arm again that failed before it had learned. It gets more lanes, because one lane would
-    report too rarely. Evaluations play an average of the networks, because the latest greedy policy
-    is unsteady. MEME has the small torso: its residual torso takes thirteen times the operations of
-    an update from images. docs/results/TUNING.md has the trials behind these numbers.
+    A lane plays about a hundred episodes, so bandits remember fewer episodes. The evaluator gets
+    more lanes, because one lane would report too rarely. Evaluations play an average of the
+    networks, because the latest greedy policy is unsteady. MEME has the small torso: its residual
+    torso takes thirteen times the operations of an update from images. docs/results/TUNING.md has
+    the trials behind these numbers.
     """
     learner = config.learner
     return replace(
         config,
         family=_fewer_arms(config.family, 8),
         controller=replace(config.controller, window=40),
-        evaluator_controller=replace(config.evaluator_controller, window=50),
+        evaluator_controller=replace(config.evaluator_controller, window=100),
         network=replace(
             config.network,
             torso="dqn",
@@ -162,6 +162,7 @@ def _laptop_pixels(config: Config) -> Config:
     return replace(
         config,
         family=_family(config.family, FAINT_BETAS, (0.99, 0.985, 0.97)),
+        evaluator_controller=replace(config.evaluator_controller, window=50),
         network=replace(
             config.network,
             channels=(16, 16, 16),
@@ -211,7 +212,6 @@ def _desktop_pixels(config: Config) -> Config:
 def _laptop_grid(config: Config) -> Config:
     """Small grids of symbols at laptop scale: one reward, which ends the episode.
 
-    The learner computes in bfloat16 where that is faster, as for vectors. Images gain little by it.
     With beta_j / (1 - gamma_j) between 0.3 and 0.6 an arm looks around and still comes to an end.
     Below that range it does not look around; above 0.9 it hardly ever ends an episode.
     """
@@ -227,7 +227,6 @@ def _laptop_grid(config: Config) -> Config:
             forget_bias=3.0,
             head_slope=0.01,  # otherwise the heads of Q^e die before the first reward
         ),
-        learner=replace(config.learner, precision="auto"),
         # With small epsilons, lanes walk in loops until the time limit and learn nothing there.
         actor=replace(config.actor, lanes=32, epsilon_alpha=1.0),
         # Forgets RND's first errors; otherwise the modulation stays at 1.
@@ -239,11 +238,13 @@ def _laptop_vector(config: Config) -> Config:
     """Short vectors at laptop scale: a small normalised network that learns often.
 
     The intrinsic reward is measured in units of its own mean, so that betas from 0.001 to 0.3 suit
-    dense and sparse rewards. Every arm learns from the windows of the others.
+    dense and sparse rewards. Every arm learns from the windows of the others. The learner computes
+    in bfloat16 where that is faster. Single runs on images and grids learned less in bfloat16.
     """
     return replace(
         config,
         family=_family(_log_linear(config.family), WIDE_BETAS, (0.995, 0.99, 0.97)),
+        evaluator_controller=replace(config.evaluator_controller, window=50),
         network=replace(
             config.network,
             feature_size=64,
