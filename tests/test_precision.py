@@ -106,15 +106,19 @@ def test_losses_and_gradients_are_those_of_float32_within_rounding() -> None:
 @needs_bfloat16
 def test_large_values_keep_the_order_of_their_actions() -> None:
     """Values near 16 have steps of an eighth in bfloat16; these actions lie about as close."""
-    learner = make_learner(with_precision("bfloat16"), PIXELS)
+    networks = make_learner(CONFIG, PIXELS).networks
     batch = random_batch(CONFIG, spec=PIXELS, seed=0)
-    prepared = learner.networks.prepare(batch.observation)
+    prepared = networks.prepare(batch.observation)
+    previous = (batch.previous_action, batch.previous_extrinsic, batch.previous_intrinsic)
+    values = {}
     with torch.no_grad():
-        for net in learner.networks.value.nets:
+        for net in networks.value.nets:
             net.value[-1].bias.fill_(16.0)
-        rounded, _ = learner._unroll(learner.networks.value, batch, prepared, batch.arm)
-        learner._precision = "float32"
-        exact, _ = learner._unroll(learner.networks.value, batch, prepared, batch.arm)
+        for is_rounded in (True, False):
+            with torch.autocast("cpu", torch.bfloat16, enabled=is_rounded):
+                found, _ = networks.value(prepared, *previous, batch.arm, batch.state)
+            values[is_rounded] = found
+    rounded, exact = values[True], values[False]
     assert rounded.dtype == torch.float32
     assert exact.mean() > 10
     assert (exact.amax(-1) - exact.amin(-1)).mean() < 0.5

@@ -9,7 +9,6 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from agent57.bench import versions
 from agent57.bench.checkpointing import measure as measure_checkpoints
 from agent57.bench.cluster_overhead import make
 from agent57.bench.driver import AnsweringLearner
@@ -21,6 +20,7 @@ from agent57.bench.processes import by_kind, core_seconds, descendants, newest, 
 from agent57.bench.replay_in_depth import measure_bytes, measure_fill, measure_scaling
 from agent57.bench.replay_libraries import fill_agent57, measure
 from agent57.bench.script import need
+from agent57.bench.versions import main as compare_versions
 from agent57.bench.watching import week
 from agent57.config import Config
 from tests.small import small_config
@@ -53,7 +53,7 @@ def test_versions_take_turns_and_the_ratio_of_their_speeds_is_told(
     small = ["--env", "toy/cue", "--turns", "1", "--frames", "3000", "--scale", "tiny"]
     small += ["--run.log-frames", "500", "--replay.min-windows", "5"]
     monkeypatch.setattr(sys, "argv", ["versions", str(root), *small])
-    versions.main()
+    compare_versions()
     told = capsys.readouterr().out
     ratio = float(told.rpartition("toy/cue: ")[2].split()[0])
     assert 0.1 < ratio < 10  # both turns train the same code
@@ -64,7 +64,7 @@ def test_a_folder_without_the_package_is_one_line(
 ) -> None:
     monkeypatch.setattr(sys, "argv", ["versions", str(tmp_path)])
     with pytest.raises(SystemExit, match="is no checkout of agent57"):
-        versions.main()
+        compare_versions()
 
 
 def test_a_missing_package_is_one_line() -> None:
