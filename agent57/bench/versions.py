@@ -26,13 +26,15 @@ def pace(checkout: Path, env: str, frames: int, more: Sequence[str] = ()) -> flo
     with tempfile.TemporaryDirectory() as folder:
         run = Path(folder) / "run"
         command = [sys.executable, "-m", "agent57", "train", "--env", env, "--out", str(run)]
-        subprocess.run(
+        ended = subprocess.run(
             [*command, "--frames", str(frames), *more],
             cwd=folder,
             env={**os.environ, "PYTHONPATH": str(checkout)},
-            check=True,
+            check=False,
             stdout=subprocess.DEVNULL,
         )
+        if ended.returncode:
+            sys.exit(f"training with the code in {checkout} failed: see the line above")
         lines = (run / "metrics.jsonl").read_text().splitlines()
     rows = [row for row in map(json.loads, lines) if row["updates"]]
     if len(rows) < 2:
@@ -51,6 +53,8 @@ def main() -> None:
     args, more = parser.parse_known_args()
     if not (args.before / "agent57").is_dir():
         sys.exit(f"{args.before} is no checkout of agent57: it has no folder agent57")
+    if args.turns < 1:
+        sys.exit(f"--turns must be at least 1, got {args.turns}")
     ratios = []
     for turn in range(args.turns):
         before, now = (

@@ -69,6 +69,7 @@ def former_vectors(config: Config) -> Config:
             learning_rate=1e-3,
             td_scale="priority",
             cross_mixture=1.0,
+            precision="float32",
         ),
         curiosity=replace(config.curiosity, error_horizon=0, reward_horizon=0),
     )

@@ -59,6 +59,14 @@ def test_versions_take_turns_and_the_ratio_of_their_speeds_is_told(
     assert 0.1 < ratio < 10  # both turns train the same code
 
 
+def test_a_turn_that_cannot_train_ends_with_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
+    root = Path(__file__).parents[2]
+    for option, told in (("--turns=0", "at least 1"), ("--env=nonsense", "training .* failed")):
+        monkeypatch.setattr(sys, "argv", ["versions", str(root), option])
+        with pytest.raises(SystemExit, match=told):
+            compare_versions()
+
+
 def test_a_folder_without_the_package_is_one_line(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -148,6 +148,12 @@ def test_uniform_choice_is_agent57_with_the_controllers_of_ngu() -> None:
     assert theirs != ours
 
 
+@pytest.mark.parametrize("name", ["discount", "exploration-bandit"])
+def test_toys_are_repeated_in_the_precision_of_their_results(name: str) -> None:
+    for label in EXPERIMENTS[name].contestants:
+        assert config_of(name, label).learner.precision == "float32"
+
+
 def test_toys_that_experiments_use_exist() -> None:
     assert {e.env for e in EXPERIMENTS.values() if e.env.startswith("toy/")} <= set(TOYS)
 
